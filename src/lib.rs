@@ -8,6 +8,7 @@ pub use q;
 
 pub mod cli;
 pub mod config;
+pub mod env;
 pub mod feed;
 pub mod fleet;
 pub mod lease;

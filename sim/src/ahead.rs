@@ -5,7 +5,7 @@ use super::audit::record::TABLES;
 use super::feeds::columns;
 use super::tick::LOG_DIR;
 use super::world::{DAY, MS, World};
-use elastick::log::disk::{Disk, Open};
+use elastick::env::{Disk, Open};
 use elastick::log::{log_path, write_all};
 use elastick::queue::Date;
 use elastick::tick::clock;
@@ -50,7 +50,7 @@ impl World {
             self.auditor.sends(id, table, syms, 0);
         }
         let files = self.storage.of(self.tick_host, u32::MAX);
-        self.enter(&files);
+        self.enter();
         match put(&*files, &path, &bytes) {
             Ok(()) => self.report.fault("log of tomorrow that is there already"),
             Err(_) => self.storage.remove(&path),

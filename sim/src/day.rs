@@ -7,7 +7,6 @@ use super::clients::LOOK_NS;
 use super::node::NodeProcess;
 use super::plan::{Faults, QueuePlan};
 use super::world::{DAY, Event, MS, SECOND, World};
-use elastick::log::LogWriter;
 use elastick::queue::{Queue, State};
 use elastick::rdb::policy::Phase;
 use std::fmt::Write;
@@ -197,7 +196,7 @@ impl World {
             return Some(format!("{:?} is paused", node.key));
         }
         // A hung file system responds again, but the thread that waits for it runs only at its next event.
-        if self.tick.as_ref().and_then(|tick| tick.service.plant.log()).is_some_and(LogWriter::sync_is_due) {
+        if self.tick.as_ref().is_some_and(|tick| tick.process.sync_is_due()) {
             return Some("the log is not written to its end".to_string());
         }
         let line = self.lines.values().find(|line| line.is_held_up(self.now_ns))?;

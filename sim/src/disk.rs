@@ -6,9 +6,8 @@
 
 use super::mounts::Mounts;
 use super::rng::Rng;
-use elastick::log::LogFile;
+use elastick::env::{Disk, LogFile, Open, WriterProcess};
 use elastick::log::date_of;
-use elastick::log::disk::{Disk, Open, WriterProcess};
 use elastick::sys::fs::Place;
 use std::collections::BTreeMap;
 use std::fs::TryLockError;

@@ -148,12 +148,12 @@ impl World {
         let process = u32::MAX.saturating_sub(u32::try_from(at).unwrap_or(0));
         // Half of the feeds run on the tickerplant's host, half on hosts where the log is visible late.
         let host = if at.is_multiple_of(2) { self.tick_host } else { process };
-        let files = self.storage.of(host, process);
-        self.enter(&files);
+        let process = self.process(host, process);
+        self.enter();
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         let (Some(line), Some(feed)) = (publisher.line, &mut publisher.feed) else { return };
         let Some(ledger) = &mut feed.ledger else { return };
-        let settled = ledger.settle(place, Limits::default(), 32 << 10);
+        let settled = ledger.settle(&process.env, place, Limits::default(), 32 << 10);
         feed.stage = Stage::Ready;
         if let Err(reason) = settled {
             // The operator starts another feed, which knows nothing of these updates.

@@ -8,6 +8,7 @@ mod ahead;
 mod audit;
 mod chaos;
 mod clients;
+mod clock;
 mod cloud;
 mod day;
 mod disk;
@@ -24,6 +25,7 @@ mod node;
 mod plan;
 #[cfg(test)]
 mod planted;
+mod process;
 mod progress;
 mod proofs;
 mod reading;

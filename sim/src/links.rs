@@ -6,9 +6,10 @@ use bytes::Bytes;
 use elastick::config::Limit;
 use elastick::metrics::Snapshot;
 use elastick::net::{ConnId, Links, Peer, Replies, Request};
-use elastick::sys::clock;
+use elastick::sys::clock::Clock;
 use proto::{FrameReader, Limits};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The server's end of one connection.
@@ -33,6 +34,7 @@ pub enum Wish {
 
 /// The tickerplant's connections.
 pub struct TickLinks {
+    clock: Arc<dyn Clock>,
     limits: Limits,
     /// Most bytes of a send buffer, as a mutant counts them.
     outbox_most_bytes: usize,
@@ -48,8 +50,9 @@ pub struct TickLinks {
 }
 
 impl TickLinks {
-    pub fn new(limits: Limits, outbox_most_bytes: usize) -> TickLinks {
+    pub fn new(clock: Arc<dyn Clock>, limits: Limits, outbox_most_bytes: usize) -> TickLinks {
         TickLinks {
+            clock,
             limits,
             outbox_most_bytes,
             from_log: false,
@@ -192,7 +195,7 @@ impl Links for TickLinks {
     fn set_keepalive(&mut self, _: ConnId, _: Duration) {}
 
     fn now(&self) -> Instant {
-        clock::now()
+        self.clock.now()
     }
 
     fn stop(&mut self) {

@@ -2,7 +2,7 @@
 
 use super::audit::record;
 use super::rng::Rng;
-use elastick::log::LogFile;
+use elastick::env::LogFile;
 use elastick::sys::fs::Place;
 use std::collections::BTreeMap;
 use std::io;

@@ -5,21 +5,25 @@ use super::audit::holdings::{Holding, Row};
 use super::audit::record::TABLES;
 use super::cloud::SharedCloud;
 use super::mutants;
+use super::process::Process;
 use super::tick::plain;
 use super::world::{Client, Event, MS, NodeKey, SECOND, Server, World};
 use bytes::Bytes;
+use elastick::env::task::{Due, Running};
 use elastick::fleet::group::Instance;
-use elastick::log::disk::Disk;
-use elastick::rdb::capacity::{self, Link, Steps};
+use elastick::rdb::capacity::{self, Link};
 use elastick::rdb::ingest::{Fault, Identity, Ingest};
 use elastick::rdb::meter::Meter;
 use elastick::rdb::shared::{Shared, State};
-use elastick::sys::clock;
+use elastick::sys::clock::Clock as _;
 use elastick::table::store::Store;
 use elastick::table::{Items, Sym, Value, symbol};
 use proto::FrameReader;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Longest time between two rounds of a node's fleet calls.
+const LONGEST_FLEET_WAIT: Duration = Duration::from_secs(5);
 
 /// A running node.
 pub struct NodeProcess {
@@ -29,9 +33,9 @@ pub struct NodeProcess {
     pub host: u32,
     pub ingest: Ingest,
     pub shared: Arc<Shared>,
-    steps: Steps,
+    process: Process,
+    _fleet: Box<dyn Running>,
     asking: mutants::node::Asking,
-    files: Arc<dyn Disk>,
     pub line: Option<u64>,
     open: bool,
     frames: FrameReader,
@@ -134,16 +138,16 @@ impl World {
         if !wanted || self.nodes.contains_key(&key) {
             return;
         }
-        let process = self.next_process;
-        self.next_process = process.saturating_add(1);
+        let number = self.next_process;
+        self.next_process = number.saturating_add(1);
         let host = match (instance + group as u64) % self.plan.hosts {
             0 => super::disk::TICK_HOST,
             _ => u32::try_from(instance).unwrap_or(1).saturating_mul(8).saturating_add(1 + group as u32),
         };
         self.host_comes_up(host);
-        let files = self.storage.of(host, process);
-        self.enter(&files);
-        match self.make_node(key, host, &cloud, files) {
+        let process = self.process(host, number);
+        self.enter();
+        match self.make_node(key, host, &cloud, process) {
             Ok(node) => {
                 self.nodes.insert(key, node);
                 self.report.met("node started");
@@ -161,7 +165,7 @@ impl World {
         key: NodeKey,
         host: u32,
         cloud: &SharedCloud,
-        files: Arc<dyn Disk>,
+        process: Process,
     ) -> std::io::Result<NodeProcess> {
         let fleet = cloud.of(Instance(key.server.instance));
         let elastick::fleet::Identity { group, instance } = fleet.identity().clone();
@@ -171,21 +175,21 @@ impl World {
         let identity = Identity { node: name.clone(), queue, port: 6000, group, instance, process: String::new() };
         let budget_bytes = self.plan.budget_bytes;
         let store = Store::of_world(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
-        let shared = Arc::new(Shared::new(store.shared()));
-        let (link, steps) = capacity::stepped(fleet, options.launch_timeout);
-        let Link { asks, answers, .. } = link;
+        let shared = Arc::new(Shared::new(Arc::clone(&process.env.clock), store.shared()));
+        let Link { asks, answers, running, .. } = capacity::start(&process.env, fleet, options.launch_timeout)?;
         let (asks, asking) = mutants::node::Asking::to(asks);
         let meter = Meter::of_budget(budget_bytes);
-        let ingest = Ingest::new(options, identity, Arc::clone(&shared), store, meter, (asks, answers))?;
+        let ingest =
+            Ingest::new(process.env.clone(), options, identity, Arc::clone(&shared), store, meter, (asks, answers))?;
         Ok(NodeProcess {
             key,
             name,
             host,
             ingest,
             shared,
-            steps,
+            process,
+            _fleet: running,
             asking,
-            files,
             line: None,
             open: false,
             frames: FrameReader::new(proto::Limits::default()),
@@ -212,9 +216,7 @@ impl World {
     }
 
     pub fn node_connected(&mut self, key: NodeKey) {
-        let Some(node) = self.nodes.get(&key) else { return };
-        let files = Arc::clone(&node.files);
-        self.enter(&files);
+        self.enter();
         let Some(node) = self.nodes.get_mut(&key) else { return };
         node.open = true;
         node.frames = FrameReader::new(proto::Limits::default());
@@ -244,9 +246,7 @@ impl World {
 
     /// One iteration of the node's loop: messages, then the work between them.
     fn node_runs(&mut self, key: NodeKey) {
-        let Some(node) = self.nodes.get(&key) else { return };
-        let files = Arc::clone(&node.files);
-        self.enter(&files);
+        self.enter();
         let Some(node) = self.nodes.get_mut(&key) else { return };
         let mut result = Ok(());
         let mut out = Vec::new();
@@ -313,15 +313,17 @@ impl World {
             node.fleet_at_ns = until_ns;
             return self.at(until_ns, Event::Fleet(key, until_ns));
         }
-        let files = Arc::clone(&node.files);
-        self.enter(&files);
+        self.enter();
         if let Some(cloud) = self.clouds.get(key.server.group) {
             cloud.lock().set_now(self.now_ns);
         }
         let Some(node) = self.nodes.get_mut(&key) else { return };
         node.asking.pass_on();
-        let next = node.steps.step();
-        let wait = next.saturating_duration_since(clock::now()).min(Duration::from_secs(5));
+        let wait = match node.process.call_fleet() {
+            Due::At(at) => at.saturating_duration_since(self.clock.now()).min(LONGEST_FLEET_WAIT),
+            Due::Now => Duration::ZERO,
+            Due::Later => LONGEST_FLEET_WAIT,
+        };
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(SECOND).max(20 * MS);
         self.next_fleet(key, wait_ns);
         self.judge_asked(key.server.group);
@@ -365,8 +367,8 @@ impl World {
 
     pub fn node_lost_line(&mut self, key: NodeKey, number: u64) {
         let Some(node) = self.nodes.get(&key).filter(|node| node.line == Some(number)) else { return };
-        let (files, open) = (Arc::clone(&node.files), node.open);
-        self.enter(&files);
+        let open = node.open;
+        self.enter();
         if open {
             return self.node_ends_session(key, Err(Fault::Connection("connection closed".to_string())));
         }

@@ -3,7 +3,7 @@
 use crate::mutants::{Defect, is_planted};
 use elastick::log::{LogError, LogReader, Next};
 use elastick::rdb::ingest::reading::{OPEN_WITHIN, Order, Piece, REACH_WITHIN, Reading};
-use elastick::sys::clock;
+use elastick::sys::clock::Clock;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// None; the type is that of the options of a node.
 pub fn stepped(order: Order, _: &Arc<AtomicUsize>) -> io::Result<Box<dyn Reading>> {
-    let (by, is_log_by) = (after(OPEN_WITHIN), after(REACH_WITHIN));
+    let clock = &*order.env.clock;
+    let (by, is_log_by) = (after(clock, OPEN_WITHIN), after(clock, REACH_WITHIN));
     Ok(Box::new(Steps { order, reader: None, by, is_log_by }))
 }
 
@@ -47,20 +48,20 @@ impl Reading for Steps {
 
 impl Steps {
     fn read(&mut self) -> Result<Option<Piece>, LogError> {
-        let Order { path, samples, limits, chunk_bytes, reads, next, until } = &self.order;
+        let Order { env, path, samples, limits, chunk_bytes, reads, next, until } = &self.order;
         let reader = match &mut self.reader {
             Some(reader) => reader,
-            None => match LogReader::open_until(path, *limits, *chunk_bytes, *reads, clock::now()) {
+            None => match LogReader::open_until(env, path, *limits, *chunk_bytes, *reads, env.clock.now()) {
                 Ok(mut reader) => {
                     if !reader.is_of(samples)? {
-                        return if clock::now() < self.is_log_by { Ok(None) } else { Err(reader.missing(samples)) };
+                        return if env.clock.now() < self.is_log_by { Ok(None) } else { Err(reader.missing(samples)) };
                     }
                     reader.seek(*next)?;
-                    self.by = after(REACH_WITHIN);
+                    self.by = after(&*env.clock, REACH_WITHIN);
                     self.reader.insert(reader)
                 }
                 Err(LogError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && clock::now() < self.by =>
+                    if source.kind() == io::ErrorKind::NotFound && env.clock.now() < self.by =>
                 {
                     return Ok(None);
                 }
@@ -68,12 +69,12 @@ impl Steps {
             },
         };
         if let Next::Chunk(chunk) = reader.next_chunk(*chunk_bytes, *until)? {
-            self.by = after(REACH_WITHIN);
+            self.by = after(&*env.clock, REACH_WITHIN);
             return Ok(Some(Piece::of(&chunk)));
         }
-        match reader.reopen_until(*until, clock::now()) {
+        match reader.reopen_until(*until, env.clock.now()) {
             Ok(()) => Ok(None),
-            Err(LogError::NotReached { .. }) if clock::now() < self.by => Ok(None),
+            Err(LogError::NotReached { .. }) if env.clock.now() < self.by => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -91,7 +92,7 @@ fn without(piece: &Piece, skipped: u64) -> Piece {
     Piece { first_index: piece.first_index, bytes, ends }
 }
 
-fn after(time: Duration) -> Instant {
-    let now = clock::now();
+fn after(clock: &dyn Clock, time: Duration) -> Instant {
+    let now = clock.now();
     now.checked_add(time).unwrap_or(now)
 }

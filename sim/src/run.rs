@@ -5,8 +5,6 @@ use super::plan::{Faults, Plan};
 use super::report::Report;
 use super::trace::Trace;
 use super::world::World;
-use elastick::log::disk;
-use elastick::sys::clock;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,8 +95,6 @@ pub fn run_seed(
         Ok::<_, String>((world.report.clone(), world.trace.lines.take()))
     }));
     mutants::plant(None);
-    clock::set_virtual(None);
-    disk::set_virtual(None);
     let what = match outcome {
         Ok(Ok(done)) => return Ok(done),
         Ok(Err(what)) => what,

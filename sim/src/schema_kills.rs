@@ -1,16 +1,18 @@
 //! Tests of `.u.schema` with the tickerplant killed before, during and after each of its writes: the change is whole or absent, and nodes
 //! agree with the log. Also a day that has ended before a start, whose log has another schema.
 
+use super::clock::{Virtual, VirtualClock};
 use super::disk::{Storage, TICK_HOST};
 use super::hosts;
 use super::model::links::{ModelLinks, Wish, conn};
+use super::process::Process;
 use super::rng::Rng;
 use super::tick::plain;
 use elastick::config::options::Protocol;
 use elastick::config::units::Scale;
 use elastick::config::{Damage, Durability, Limits, RequiredMount, units};
-use elastick::log::disk::{self, Disk, Open, WriterProcess};
-use elastick::log::{LogFile, Waker};
+use elastick::env::{Disk, Env, LogFile, Open, WriterProcess};
+use elastick::log::Waker;
 use elastick::net::{ConnId, message};
 use elastick::protocol::tables::schema_record;
 use elastick::queue::Params;
@@ -20,7 +22,6 @@ use elastick::rdb::meter::Meter;
 use elastick::rdb::options::NodeOptions;
 use elastick::rdb::policy;
 use elastick::rdb::shared::Shared;
-use elastick::sys::clock::{self, Virtual};
 use elastick::sys::fs::Place;
 use elastick::table::schema::{ColumnSchema, Schema};
 use elastick::table::store::Store;
@@ -185,19 +186,19 @@ struct Node {
 }
 
 impl Node {
-    fn new(name: &str, queue: &str) -> Node {
+    fn new(env: Env, name: &str, queue: &str) -> Node {
         let policy = policy::Params::new(Scale::At(40.0), 70.0).expect("good thresholds");
         let options = NodeOptions::carried(Protocol::Elastick, BUDGET_BYTES, policy);
         let options = Arc::new(NodeOptions { read_log: super::reading::stepped, ..options });
         let store = Store::of_world(usize::try_from(BUDGET_BYTES).expect("small"));
-        let shared = Arc::new(Shared::new(store.shared()));
+        let shared = Arc::new(Shared::new(Arc::clone(&env.clock), store.shared()));
         let (asks, asked) = channel();
         let (answers, answered) = channel();
         let (node, queue) = (name.to_string(), queue.to_string());
         let none = String::new;
         let identity = Identity { node, queue, port: 6000, group: none(), instance: none(), process: none() };
         let meter = Meter::of_budget(BUDGET_BYTES);
-        let ingest = Ingest::new(options, identity, Arc::clone(&shared), store, meter, (asks, answered));
+        let ingest = Ingest::new(env, options, identity, Arc::clone(&shared), store, meter, (asks, answered));
         Node { ingest: ingest.expect("a node"), shared, place: None, _fleet: (asked, answers) }
     }
 
@@ -215,6 +216,8 @@ impl Node {
 /// A tickerplant with its disk and nodes; nothing happens except on request.
 struct World {
     storage: Storage,
+    clock: Arc<VirtualClock>,
+    process: Process,
     service: Option<TickService>,
     links: ModelLinks,
     nodes: Vec<Node>,
@@ -229,10 +232,14 @@ struct World {
 
 impl World {
     fn new(batch: Option<Duration>) -> World {
+        let storage = Storage::new(Rng::new(1), false);
+        let clock = Arc::new(VirtualClock::new(Virtual { elapsed: Duration::ZERO, wall: NOON }));
         World {
-            storage: Storage::new(Rng::new(1), false),
+            process: Process::new(storage.of(TICK_HOST, 0), &clock),
+            links: ModelLinks::new(&clock),
+            clock,
+            storage,
             service: None,
-            links: ModelLinks::default(),
             nodes: Vec::new(),
             left: Arc::new(AtomicUsize::new(NEVER)),
             starts: 0,
@@ -243,15 +250,20 @@ impl World {
         }
     }
 
-    fn enter(&self) {
-        clock::set_virtual(Some(Virtual { elapsed: self.elapsed, wall: NOON.saturating_add(self.elapsed) }));
+    /// A process on the disk, which is killed once its changes are used up.
+    fn process(&self) -> Process {
         let (storage, left) = (self.storage.clone(), Arc::clone(&self.left));
-        disk::set_virtual(Some(Arc::new(Killed { storage, process: self.starts, left })));
+        Process::new(Arc::new(Killed { storage, process: self.starts, left }), &self.clock)
+    }
+
+    fn enter(&self) {
+        self.clock.set(Virtual { elapsed: self.elapsed, wall: NOON.saturating_add(self.elapsed) });
     }
 
     fn start(&mut self, tables: Arc<Tables>) {
         self.starts += 1;
         self.left = Arc::new(AtomicUsize::new(NEVER));
+        self.process = self.process();
         self.enter();
         let options = PlantOptions {
             src: "sym".to_string(),
@@ -267,18 +279,19 @@ impl World {
             queue: Params::default(),
         };
         let waker: Waker = Arc::new(|| {});
-        let plant = Plant::start(options, tables, Arc::clone(&waker)).expect("the tickerplant starts");
+        let plant = Plant::start(self.process.env.clone(), options, tables, Arc::clone(&waker))
+            .expect("the tickerplant starts");
         let (_, watched) = channel();
         let service = hosts::service_options(proto::Limits::default());
-        let service = TickService::new(plant, service, waker, Arc::default(), watched);
+        let service = TickService::new(&self.process.env, plant, service, waker, Arc::default(), watched);
         self.service = Some(service.expect("the tickerplant starts"));
-        self.links = ModelLinks::default();
+        self.links = ModelLinks::new(&self.clock);
         self.links.open(conn(PUBLISHER));
     }
 
     fn kill(&mut self) {
         self.service = None;
-        self.links = ModelLinks::default();
+        self.links = ModelLinks::new(&self.clock);
         self.enter();
         for node in &mut self.nodes {
             if node.place.take().is_none() {
@@ -324,6 +337,12 @@ impl World {
         self.call(&record);
     }
 
+    /// Adds a node on the tickerplant's host.
+    fn adds(&mut self, name: &str, queue: &str) {
+        let process = Process::new(self.storage.of(TICK_HOST, u32::MAX), &self.clock);
+        self.nodes.push(Node::new(process.env, name, queue));
+    }
+
     fn joins(&mut self, at: usize) {
         self.enter();
         self.connections += 1;
@@ -343,9 +362,9 @@ impl World {
             service.plant.begin_iteration(&mut self.links);
             service.plant.timer(&mut self.links);
             service.plant.end_iteration(&mut self.links);
-            let mut is_quiet = !service.work_is_due();
-            if service.work_is_due() {
-                service.step_work();
+            let mut is_quiet = !self.process.work_is_due();
+            if self.process.work_is_due() {
+                self.process.work();
                 service.come_round(&mut self.links);
             }
             for which in std::mem::take(&mut self.links.notices) {
@@ -403,11 +422,6 @@ impl World {
         let bytes = self.storage.read(&path.expect("a log"), 0).expect("a log");
         bytes.windows(9).any(|part| part == b".u.schema")
     }
-
-    fn leave(self) {
-        clock::set_virtual(None);
-        disk::set_virtual(None);
-    }
 }
 
 /// How much of the change was on disk when the tickerplant died.
@@ -422,7 +436,7 @@ enum Written {
 fn killed_after(changes: usize, batch: Option<Duration>) -> (Written, bool) {
     let mut world = World::new(batch);
     world.start(before());
-    world.nodes.push(Node::new("first", "a"));
+    world.adds("first", "a");
     world.joins(0);
     for id in 0..2 {
         world.publish(id, 3);
@@ -449,7 +463,7 @@ fn killed_after(changes: usize, batch: Option<Duration>) -> (Written, bool) {
         (1, true) => Written::Record,
         _ => panic!("the log has the change, and the tables have {columns} columns"),
     };
-    world.nodes.push(Node::new("late", "b"));
+    world.adds("late", "b");
     world.joins(0);
     world.joins(1);
     // An update with the other number of columns must be rejected.
@@ -472,7 +486,6 @@ fn killed_after(changes: usize, batch: Option<Duration>) -> (Written, bool) {
     let stats = &world.plant().stats;
     assert_eq!((stats.verified, stats.differing), (2, 0), "{written:?}");
     assert!(world.plant().health().is_ok_and(|text| text.starts_with("ok")));
-    world.leave();
     (written, is_dead)
 }
 
@@ -510,7 +523,7 @@ fn a_day_that_is_over_at_the_start_ends_whatever_the_schema_is_now() {
     ] {
         let mut world = World::new(None);
         world.start(before());
-        world.nodes.push(Node::new("first", "a"));
+        world.adds("first", "a");
         world.joins(0);
         world.publish(0, 3);
         world.settle();
@@ -524,6 +537,5 @@ fn a_day_that_is_over_at_the_start_ends_whatever_the_schema_is_now() {
         world.kill();
         world.start(now);
         assert_eq!((world.columns(), world.plant().tip()), (columns, 0), "also at the next start");
-        world.leave();
     }
 }

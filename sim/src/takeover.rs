@@ -34,7 +34,7 @@ impl World {
         self.report.fault("log taken over by a second tickerplant");
         let host = self.tick_host;
         self.tick_host = FIRST_OTHER_HOST.saturating_add(self.next_process);
-        self.storage.give_up(tick.process, self.tick_host);
+        self.storage.give_up(tick.number, self.tick_host);
         // The old one itself may run on: only its path to the server need be down.
         let paused_until_ns = match self.rng.percent(50) {
             true => self.now_ns.saturating_add(self.rng.from(100 * MS, 4 * SECOND)),
@@ -60,10 +60,10 @@ impl World {
         let process = self.next_process;
         self.next_process = process.saturating_add(1);
         let host = if self.plan.shared_disk && self.rng.percent(50) { ANOTHER_HOST } else { self.tick_host };
-        let files = self.storage.of(host, process);
-        self.enter(&files);
+        let process = self.process(host, process);
+        self.enter();
         let waker: Waker = Arc::new(|| {});
-        if self.try_to_start(&waker).is_ok() {
+        if self.try_to_start(&process, &waker).is_ok() {
             self.judge(Err(Broken(format!("a second tickerplant was let into {LOG_DIR}"))));
         }
     }

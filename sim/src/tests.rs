@@ -1,40 +1,45 @@
 //! Regression tests of defects that the simulator found, on its disk alone; and tests of when a simulation has settled.
 
+use super::clock::{Virtual, VirtualClock};
 use super::disk::{DiskFaults, Storage, TICK_HOST};
 use super::line;
 use super::plan::{Faults, Plan};
+use super::process::Process;
 use super::rng::Rng;
 use super::trace::Trace;
 use super::world::{SECOND, World};
 use elastick::config::{Damage, Durability, RequiredMount};
+use elastick::env::Open;
 use elastick::feed::ledger::{Ledger, Place};
 use elastick::feed::update::Update;
-use elastick::log::{LogOptions, LogReader, LogWriter, columns_of, disk, parts, update_hash};
+use elastick::log::{LogOptions, LogReader, LogWriter, columns_of, parts, update_hash};
 use elastick::queue::journal::{Change, Record};
 use elastick::queue::{Date, Line, Lost, Params, QueueName, UpdateIndex, Window};
-use elastick::sys::clock;
 use elastick::tick::journal::JournalFile;
 use proto::{Value, encode};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A disk with test processes on its host.
-struct Bench(Storage);
+struct Bench(Storage, Arc<VirtualClock>);
 
 impl Bench {
     fn new() -> Bench {
-        Bench(Storage::new(Rng::new(1), false))
+        Bench::of(Storage::new(Rng::new(1), false))
+    }
+
+    fn of(storage: Storage) -> Bench {
+        Bench(storage, Arc::new(VirtualClock::new(Virtual::default())))
     }
 
     /// Runs `act` as a process of its own.
-    fn process<T>(&self, number: u32, act: impl FnOnce() -> T) -> T {
-        disk::set_virtual(Some(self.0.of(TICK_HOST, number)));
-        let done = act();
-        disk::set_virtual(None);
-        done
+    fn process<T>(&self, number: u32, act: impl FnOnce(&Process) -> T) -> T {
+        act(&Process::new(self.0.of(TICK_HOST, number), &self.1))
     }
 
-    fn open_log(durability: Durability) -> LogWriter {
-        LogWriter::open(Bench::options(durability), jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
+    fn open_log(process: &Process, durability: Durability) -> LogWriter {
+        let options = Bench::options(process, durability);
+        LogWriter::open(options, jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
     }
 
     /// Returns the log's visible size; asserts that far more of it than the last few blocks is not durable.
@@ -44,8 +49,9 @@ impl Bench {
         written
     }
 
-    fn options(durability: Durability) -> LogOptions {
+    fn options(process: &Process, durability: Durability) -> LogOptions {
         LogOptions {
+            env: process.env.clone(),
             dir: "/logs".into(),
             src: "sym".to_string(),
             durability,
@@ -86,36 +92,36 @@ fn record_of(longs: [i64; 2]) -> Vec<u8> {
 fn the_next_writer_makes_durable_what_a_failed_sync_may_have_dropped() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, || {
-        let mut log = Bench::open_log(Durability::Each);
+    bench.process(1, |process| {
+        let mut log = Bench::open_log(process, Durability::Each);
         log.append(&record(), 1).expect("there is room");
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         assert!(log.append(&record(), 1).is_err());
     });
     let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
     assert!(bench.0.durable_bytes(path) < written, "the system has dropped it, and shows it still");
-    let tip = bench.process(2, || Bench::open_log(Durability::Each).durable_tip());
+    let tip = bench.process(2, |process| Bench::open_log(process, Durability::Each).durable_tip());
     let durable = bench.0.durable_bytes(path);
     assert_eq!((tip, durable), (2, written));
     bench.0.power_cut();
-    assert_eq!(bench.process(3, || Bench::open_log(Durability::Each).tip()), 2);
+    assert_eq!(bench.process(3, |process| Bench::open_log(process, Durability::Each).tip()), 2);
 }
 
 #[test]
 fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, || {
-        let mut log = Bench::open_log(GROUP);
+    bench.process(1, |process| {
+        let mut log = Bench::open_log(process, GROUP);
         // The sync thread hangs meanwhile.
         append_blocks(&mut log);
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
-        log.step_threads();
+        process.sync();
         assert!(log.check().is_err());
         log.note_failure();
     });
     let written = bench.blocks_in_doubt(path);
-    let tip = bench.process(3, || Bench::open_log(GROUP).durable_tip());
+    let tip = bench.process(3, |process| Bench::open_log(process, GROUP).durable_tip());
     assert_eq!((tip, bench.0.durable_bytes(path)), (80_000, written));
 }
 
@@ -123,18 +129,18 @@ fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
 fn after_a_failed_sync_and_a_full_disk_the_log_is_rewritten() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, || {
-        let mut log = Bench::open_log(GROUP);
+    bench.process(1, |process| {
+        let mut log = Bench::open_log(process, GROUP);
         append_blocks(&mut log);
         log.flush().expect("there is room");
         bench.0.set_faults(DiskFaults { full: true, ..DiskFaults::default() });
         while log.append(&record().repeat(2_000), 2_000).is_ok() {}
         log.note_failure();
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
-        log.step_threads();
+        process.sync();
     });
     let written = bench.blocks_in_doubt(path);
-    bench.process(2, || drop(Bench::open_log(GROUP)));
+    bench.process(2, |process| drop(Bench::open_log(process, GROUP)));
     assert_eq!(bench.0.durable_bytes(path), written);
 }
 
@@ -142,19 +148,19 @@ fn after_a_failed_sync_and_a_full_disk_the_log_is_rewritten() {
 fn after_a_failed_sync_at_start_the_next_start_rewrites_the_log() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, || {
-        let mut log = Bench::open_log(GROUP);
+    bench.process(1, |process| {
+        let mut log = Bench::open_log(process, GROUP);
         append_blocks(&mut log);
         log.flush().expect("there is room");
     });
     // The writer is killed before any sync. The next start gets as far as its own sync, which fails.
-    bench.process(2, || {
+    bench.process(2, |process| {
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
-        let log = disk::open(path, disk::Open::Read).expect("it is there");
+        let log = process.env.disk.open(path, Open::Read).expect("it is there");
         assert!(log.sync().is_err());
     });
     let written = bench.blocks_in_doubt(path);
-    bench.process(3, || drop(Bench::open_log(GROUP)));
+    bench.process(3, |process| drop(Bench::open_log(process, GROUP)));
     assert_eq!(bench.0.durable_bytes(path), written);
 }
 
@@ -162,14 +168,14 @@ fn after_a_failed_sync_at_start_the_next_start_rewrites_the_log() {
 fn after_a_failed_last_sync_the_log_is_rewritten() {
     let bench = Bench::new();
     let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, || {
-        let mut log = Bench::open_log(Durability::Os);
+    bench.process(1, |process| {
+        let mut log = Bench::open_log(process, Durability::Os);
         append_blocks(&mut log);
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         assert!(log.close().is_err());
     });
     let written = bench.blocks_in_doubt(path);
-    bench.process(2, || drop(Bench::open_log(Durability::Os)));
+    bench.process(2, |process| drop(Bench::open_log(process, Durability::Os)));
     assert_eq!(bench.0.durable_bytes(path), written);
 }
 
@@ -177,8 +183,8 @@ fn after_a_failed_last_sync_the_log_is_rewritten() {
 fn a_log_whose_making_failed_is_on_the_disk_before_anything_is_written_to_it() {
     let bench = Bench::new();
     let (path, next_day) = (Path::new("/logs/sym2030.01.02"), jiff::civil::date(2030, 1, 2));
-    bench.process(1, || {
-        let mut log = Bench::open_log(Durability::Each);
+    bench.process(1, |process| {
+        let mut log = Bench::open_log(process, Durability::Each);
         bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
         assert!(log.roll(next_day, |_| Ok(())).is_err(), "the day goes on");
         log.roll(next_day, |_| Ok(())).expect("the day ends");
@@ -188,7 +194,7 @@ fn a_log_whose_making_failed_is_on_the_disk_before_anything_is_written_to_it() {
     assert_eq!(Some(bench.0.durable_bytes(path)), written);
     bench.0.power_cut();
     let (_, report) = bench
-        .process(2, || LogWriter::open(Bench::options(Durability::Each), next_day))
+        .process(2, |process| LogWriter::open(Bench::options(process, Durability::Each), next_day))
         .expect("the log can be opened");
     assert_eq!((report.created, report.updates), (false, 1));
 }
@@ -198,28 +204,28 @@ fn entries_of_a_truncated_tail_do_not_come_back() {
     let bench = Bench::new();
     let (path, side) = (Path::new("/logs/sym2030.01.01"), Path::new("/logs/sym2030.01.01.index"));
     let batch = record().repeat(5_000);
-    let kept = bench.process(1, || {
-        let mut log = Bench::open_log(Durability::Each);
+    let kept = bench.process(1, |process| {
+        let mut log = Bench::open_log(process, Durability::Each);
         log.append(&batch, 5_000).expect("there is room");
         let kept = log.written_bytes();
         log.append(&batch, 5_000).expect("there is room");
         log.close().expect("it can be synced");
         // The kernel writes everything back in time, the side file too. Then the end of the log is lost.
-        disk::open(side, disk::Open::Write).and_then(|side| side.sync()).expect("it can be synced");
-        disk::sync_directory_of(side).expect("it can be synced");
-        let log = disk::open(path, disk::Open::Write).expect("it is there");
+        process.env.disk.open(side, Open::Write).and_then(|side| side.sync()).expect("it can be synced");
+        process.env.disk.sync_directory_of(side).expect("it can be synced");
+        let log = process.env.disk.open(path, Open::Write).expect("it is there");
         log.truncate(kept.saturating_add(5)).and_then(|()| log.sync()).expect("it can be cut");
         kept
     });
     let before = bench.0.durable_bytes(side);
-    bench.process(2, || {
-        let mut log = Bench::open_log(Durability::Each);
+    bench.process(2, |process| {
+        let mut log = Bench::open_log(process, Durability::Each);
         assert_eq!((log.tip(), log.written_bytes()), (5_000, kept));
         assert!(bench.0.durable_bytes(side) < before, "an entry is gone, whatever happens now");
         log.append(&record_of([3, 4]).repeat(5_000), 5_000).expect("there is room");
     });
     bench.0.power_cut();
-    assert_eq!(bench.process(3, || Bench::open_log(Durability::Each).tip()), 10_000);
+    assert_eq!(bench.process(3, |process| Bench::open_log(process, Durability::Each).tip()), 10_000);
 }
 
 #[test]
@@ -232,8 +238,8 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
         let line = Line { open: UpdateIndex(first), lost: lost.into_iter().collect() };
         Record { tip: UpdateIndex(first), changes: vec![Change::Line { queue: QueueName(b"rdb".to_vec()), line }] }
     };
-    bench.process(1, || {
-        let (mut journal, ..) = JournalFile::open(path, params.clone(), today).expect("a new one");
+    bench.process(1, |process| {
+        let (mut journal, ..) = JournalFile::open(&*process.env.disk, path, params.clone(), today).expect("a new one");
         let reset = Change::Reset { date: today, next_id: Default::default() };
         journal.append(&Record { tip: UpdateIndex(0), changes: vec![reset] }).expect("there is room");
         bench.0.set_faults(DiskFaults { full: true, ..DiskFaults::default() });
@@ -246,7 +252,8 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
         journal.append(&line(2)).expect("there is room again");
         journal.append(&line(3)).expect("there is room again");
     });
-    let (_, queue, restored) = bench.process(2, || JournalFile::open(path, params, today).expect("it can be read"));
+    let (_, queue, restored) =
+        bench.process(2, |process| JournalFile::open(&*process.env.disk, path, params, today).expect("it can be read"));
     assert!(restored);
     let open: Vec<UpdateIndex> = queue.lines().values().map(|line| line.open).collect();
     assert_eq!(open, [UpdateIndex(3)]);
@@ -255,29 +262,26 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
 /// Leaves in doubt the last update of a day and looks it up from another host of a shared file system, which has cached the log's size from
 /// before that update.
 fn look_up_behind_the_days_end(seed: u64) -> (Ledger, Result<(), String>) {
-    let bench = Bench(Storage::new(Rng::new(seed), true));
+    let bench = Bench::of(Storage::new(Rng::new(seed), true));
     let (path, next_path) = ("/logs/sym2030.01.01", "/logs/sym2030.01.02");
     let (limits, chunk_bytes) = (proto::Limits::default(), 1 << 16);
-    let elsewhere = || disk::set_virtual(Some(bench.0.of(TICK_HOST + 1, 2)));
-    let mut log = bench.process(1, || {
-        let mut log = Bench::open_log(Durability::Each);
+    let elsewhere = Process::new(bench.0.of(TICK_HOST + 1, 2), &bench.1).env;
+    let mut log = bench.process(1, |process| {
+        let mut log = Bench::open_log(process, Durability::Each);
         log.append(&record(), 1).expect("there is room");
         log
     });
     let mut ledger = Ledger::new(Place { tip: 1, log: path.into() });
-    elsewhere();
-    drop(LogReader::open(Path::new(path), limits, chunk_bytes).expect("it can be read"));
+    drop(LogReader::open(&elsewhere, Path::new(path), limits, chunk_bytes).expect("it can be read"));
     let in_doubt = record_of([3, 4]);
     let found = parts(&in_doubt, &limits).expect("it is an update");
     let hash = update_hash(columns_of(&found.columns).0);
     ledger.sends(Update { table: b"trade".to_vec(), rows: 2, hash, message: Vec::new() });
-    bench.process(1, || {
+    bench.process(1, |_| {
         log.append(&in_doubt, 1).expect("there is room");
         log.roll(jiff::civil::date(2030, 1, 2), |_| Ok(())).expect("the day ends");
     });
-    elsewhere();
-    let settled = ledger.settle(Place { tip: 0, log: next_path.into() }, limits, chunk_bytes);
-    disk::set_virtual(None);
+    let settled = ledger.settle(&elsewhere, Place { tip: 0, log: next_path.into() }, limits, chunk_bytes);
     (ledger, settled)
 }
 
@@ -306,12 +310,12 @@ fn a_feed_finds_updates_logged_on_a_day_in_between() {
     let found = parts(&in_doubt, &limits).expect("it is an update");
     let hash = update_hash(columns_of(&found.columns).0);
     ledger.sends(Update { table: b"trade".to_vec(), rows: 2, hash, message: Vec::new() });
-    let settled = bench.process(1, || {
-        let mut log = Bench::open_log(Durability::Each);
+    let settled = bench.process(1, |process| {
+        let mut log = Bench::open_log(process, Durability::Each);
         log.roll(jiff::civil::date(2030, 1, 4), |_| Ok(())).expect("the day ends");
         log.append(&in_doubt, 1).expect("there is room");
         log.roll(jiff::civil::date(2030, 1, 5), |_| Ok(())).expect("the day ends");
-        ledger.settle(Place { tip: 0, log: "/logs/sym2030.01.05".into() }, limits, chunk_bytes)
+        ledger.settle(&process.env, Place { tip: 0, log: "/logs/sym2030.01.05".into() }, limits, chunk_bytes)
     });
     assert_eq!((settled, ledger.unconfirmed()), (Ok(()), &[][..]));
 }
@@ -328,13 +332,6 @@ fn world_of(plan: Plan) -> World {
     world
 }
 
-/// Unsets the thread's virtual clock and disk.
-fn leave(world: World) {
-    drop(world);
-    clock::set_virtual(None);
-    disk::set_virtual(None);
-}
-
 #[test]
 fn a_world_does_not_rest_while_a_node_is_paused() {
     let mut world = world();
@@ -343,7 +340,6 @@ fn a_world_does_not_rest_while_a_node_is_paused() {
     assert!(world.held_up().is_some_and(|what| what.contains("NodeKey") && what.contains("paused")));
     world.now_ns = until_ns;
     assert_eq!(world.held_up(), None);
-    leave(world);
 }
 
 #[test]
@@ -353,7 +349,6 @@ fn a_world_does_not_rest_while_the_tickerplant_is_paused() {
     assert_eq!(world.held_up().as_deref(), Some("the tickerplant is paused"));
     world.now_ns = world.tick_paused_until_ns;
     assert_eq!(world.held_up(), None);
-    leave(world);
 }
 
 #[test]
@@ -374,7 +369,6 @@ fn a_world_does_not_rest_while_nothing_passes_on_a_connection() {
         *until(world.lines.values_mut().next().expect("it is still there")) = before;
         assert_eq!(world.held_up(), None);
     }
-    leave(world);
 }
 
 #[test]
@@ -391,5 +385,4 @@ fn a_world_does_not_rest_while_the_log_waits_for_its_file_system() {
     assert!(world.held_up().is_some_and(|what| what.contains("log")));
     world.run_until(hangs_until_ns + SECOND).map_err(|broken| broken.0).expect("nothing goes wrong");
     assert_eq!(world.held_up(), None);
-    leave(world);
 }

@@ -5,14 +5,14 @@ use super::hosts;
 use super::line::Packet;
 use super::links::{TickLinks, Wish};
 use super::mutants;
+use super::process::Process;
 use super::transitions;
 use super::world::{Event, MS, SECOND, World};
 use elastick::config::{Damage, RequiredMount};
-use elastick::log::disk::Disk;
-use elastick::log::{LogWriter, Waker};
+use elastick::log::Waker;
 use elastick::net::ConnId;
 use elastick::queue::Params;
-use elastick::sys::clock;
+use elastick::sys::clock::Clock as _;
 use elastick::tick::plant::{Plant, PlantOptions, StartError};
 use elastick::tick::service::TickService;
 use proto::{Compression, FrameReader, Header, MessageKind, compress};
@@ -27,8 +27,9 @@ pub const LOG_DIR: &str = "/logs";
 pub struct TickProcess {
     pub service: TickService,
     pub links: TickLinks,
-    pub files: Arc<dyn Disk>,
-    pub process: u32,
+    pub process: Process,
+    /// Its number among the processes of a run.
+    pub number: u32,
     woken: Arc<AtomicBool>,
     turn_open: bool,
     work_due: bool,
@@ -48,15 +49,15 @@ impl World {
         }
         self.tick_runs = self.tick_runs.saturating_add(1);
         self.tick_paused_until_ns = 0;
-        let process = self.next_process;
-        self.next_process = process.saturating_add(1);
-        let files = self.storage.of(self.tick_host, process);
-        self.enter(&files);
+        let number = self.next_process;
+        self.next_process = number.saturating_add(1);
+        let process = self.process(self.tick_host, number);
+        self.enter();
         let woken = Arc::new(AtomicBool::new(false));
         let of_waker = Arc::clone(&woken);
         let waker: Waker = Arc::new(move || of_waker.store(true, Ordering::Relaxed));
         let codec = self.codec();
-        let plant = match self.try_to_start(&waker) {
+        let plant = match self.try_to_start(&process, &waker) {
             Ok(plant) => plant,
             Err(error) => {
                 self.trace.say(|| format!("the tickerplant does not start: {error}"));
@@ -64,16 +65,18 @@ impl World {
             }
         };
         let (_, watched) = std::sync::mpsc::channel();
-        let service = match TickService::new(plant, hosts::service_options(codec), waker, Arc::default(), watched) {
+        let options = hosts::service_options(codec);
+        let service = match TickService::new(&process.env, plant, options, waker, Arc::default(), watched) {
             Ok(service) => service,
             Err(_) => return self.after(SECOND, Event::TickStarts),
         };
         let proofs = super::proofs::Seen::of(&service.plant);
+        let outbox_most_bytes = usize::try_from(self.plan.tick_limits().outbox_bytes).unwrap_or(usize::MAX);
         self.tick = Some(TickProcess {
+            links: TickLinks::new(Arc::clone(&process.env.clock), codec, outbox_most_bytes),
             service,
-            links: TickLinks::new(codec, usize::try_from(self.plan.tick_limits().outbox_bytes).unwrap_or(usize::MAX)),
-            files,
             process,
+            number,
             woken,
             turn_open: false,
             work_due: false,
@@ -107,8 +110,8 @@ impl World {
         }
     }
 
-    /// Starts a tickerplant as the process whose disk was entered; repairs a damaged log as an operator would.
-    pub fn try_to_start(&mut self, waker: &Waker) -> Result<Plant, StartError> {
+    /// Starts a tickerplant in a process; repairs a damaged log as an operator would.
+    pub fn try_to_start(&mut self, process: &Process, waker: &Waker) -> Result<Plant, StartError> {
         let options = |damage| PlantOptions {
             src: "sym".to_string(),
             dir: Some(PathBuf::from(LOG_DIR)),
@@ -126,13 +129,14 @@ impl World {
         for path in mutants::tick::lost_files(self.storage.paths()) {
             self.storage.remove(&path);
         }
-        let started = Plant::start(options(Damage::Stop), Arc::clone(&tables), Arc::clone(waker));
+        let env = || process.env.clone();
+        let started = Plant::start(env(), options(Damage::Stop), Arc::clone(&tables), Arc::clone(waker));
         let Err(error) = started else { return started };
         self.trace.say(|| format!("the tickerplant does not start: {error}"));
         self.report.fault("start rejected");
         if error.to_string().contains("damage") || error.to_string().contains("bytes") {
             // The operator keeps what precedes the damage.
-            return Plant::start(options(Damage::KeepBefore), tables, Arc::clone(waker));
+            return Plant::start(env(), options(Damage::KeepBefore), tables, Arc::clone(waker));
         }
         Err(error)
     }
@@ -148,8 +152,7 @@ impl World {
 
     /// Handles the complete messages of a connection, unless it waits for a response.
     fn tick_reads(&mut self, conn: ConnId) {
-        let Some(files) = self.tick.as_ref().map(|tick| Arc::clone(&tick.files)) else { return };
-        self.enter(&files);
+        self.enter();
         let Some(tick) = self.tick.as_mut() else { return };
         let limits = proto::Limits::default();
         loop {
@@ -227,10 +230,8 @@ impl World {
         self.with_tick(|tick| {
             tick.work_due = false;
             // The work may wait for results of the sync thread.
-            if let Some(log) = tick.service.plant.log() {
-                log.step_threads();
-            }
-            tick.service.step_work();
+            tick.process.sync();
+            tick.process.work();
         });
         self.come_round();
     }
@@ -245,9 +246,7 @@ impl World {
         }
         self.with_tick(|tick| {
             tick.sync_due = false;
-            if let Some(log) = tick.service.plant.log() {
-                log.step_threads();
-            }
+            tick.process.sync();
         });
         self.come_round();
     }
@@ -264,8 +263,10 @@ impl World {
     }
 
     pub fn with_tick(&mut self, act: impl FnOnce(&mut TickProcess)) {
-        let Some(files) = self.tick.as_ref().map(|tick| Arc::clone(&tick.files)) else { return };
-        self.enter(&files);
+        if self.tick.is_none() {
+            return;
+        }
+        self.enter();
         if let Some(tick) = self.tick.as_mut() {
             act(tick);
         }
@@ -295,9 +296,7 @@ impl World {
 
     /// After the tickerplant's code has run: audits its log writes, sends its output and schedules its timers.
     pub fn after_tick(&mut self) {
-        if let Some(files) = self.tick.as_ref().map(|tick| Arc::clone(&tick.files)) {
-            self.enter(&files);
-        }
+        self.enter();
         self.audit_log();
         let dies = self.tick.as_ref().filter(|tick| !tick.links.wishes.is_empty()).and_then(|tick| tick.dies_in_turn);
         if let Some(back_in_ns) = dies {
@@ -358,15 +357,14 @@ impl World {
         let run = self.tick_runs;
         let Some(tick) = self.tick.as_mut() else { return };
         let mut events = Vec::new();
-        let has_work = tick.woken.swap(false, Ordering::Relaxed) || tick.service.work_is_due();
+        let has_work = tick.woken.swap(false, Ordering::Relaxed) || tick.process.work_is_due();
         if has_work && !std::mem::replace(&mut tick.work_due, true) {
             events.push((self.rng.from(50_000, 3 * MS), Event::TickWork(run)));
         }
-        if tick.service.plant.log().is_some_and(LogWriter::sync_is_due) && !std::mem::replace(&mut tick.sync_due, true)
-        {
+        if tick.process.sync_is_due() && !std::mem::replace(&mut tick.sync_due, true) {
             events.push((self.rng.from(MS, 30 * MS), Event::TickSync(run)));
         }
-        let wait = tick.service.plant.deadline().map(|at| at.saturating_duration_since(clock::now()));
+        let wait = tick.service.plant.deadline().map(|at| at.saturating_duration_since(self.clock.now()));
         if let Some(wait) = wait {
             let ns = u64::try_from(wait.as_nanos()).unwrap_or(SECOND);
             let at_ns = self.now_ns.saturating_add(ns.min(3_600 * SECOND)).saturating_add(1);
@@ -418,8 +416,10 @@ impl World {
 
     /// The process dies. `silent`: so does its host, and peers notice only by timeout.
     pub fn tick_dies(&mut self, silent: bool, crash: Promise) {
-        let Some(files) = self.tick.as_ref().map(|tick| Arc::clone(&tick.files)) else { return };
-        self.enter(&files);
+        if self.tick.is_none() {
+            return;
+        }
+        self.enter();
         if let Some(tick) = self.tick.take() {
             self.report.add(&tick.service.plant.stats);
         }

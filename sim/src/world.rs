@@ -3,20 +3,20 @@
 
 use super::audit::{Auditor, Broken, Promise};
 use super::clients::{Publisher, Watcher};
+use super::clock::{Virtual, VirtualClock};
 use super::cloud::SharedCloud;
 use super::disk::{Storage, TICK_HOST};
 use super::line::Line;
 use super::mistakes::{Mistake, Mistakes};
 use super::node::NodeProcess;
 use super::plan::{Faults, Plan};
+use super::process::Process;
 use super::report::Report;
 use super::rng::Rng;
 use super::schemas::Schemas;
 use super::takeover::OldTick;
 use super::tick::TickProcess;
 use super::trace::Trace;
-use elastick::log::disk;
-use elastick::sys::clock::{self, Virtual};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,6 +100,7 @@ pub struct World {
     pub schemas: Schemas,
     pub plan: Plan,
     pub now_ns: u64,
+    pub clock: Arc<VirtualClock>,
     /// Offset of the wall clock of the tickerplant's host from virtual time, in nanoseconds.
     pub wall_ns: i128,
     pub events: BTreeMap<(u64, u64), Event>,
@@ -171,6 +172,7 @@ impl World {
             mistakes: Mistakes::of(seed, matches!(plan.faults, Faults::Some | Faults::Hell)),
             schemas: Schemas::of(seed, matches!(plan.faults, Faults::Some | Faults::Hell)),
             now_ns: SECOND,
+            clock: Arc::new(VirtualClock::new(Virtual::default())),
             wall_ns: i128::from(FIRST_WALL),
             events: BTreeMap::new(),
             sequence: 0,
@@ -254,12 +256,16 @@ impl World {
         u64::try_from(self.wall_ns.saturating_add(i128::from(self.now_ns))).unwrap_or(0)
     }
 
-    /// Enters a process: its code sees its own clock and disk.
-    pub fn enter(&self, files: &Arc<dyn disk::Disk>) {
+    /// Makes a process on a host.
+    pub fn process(&self, host: u32, number: u32) -> Process {
+        Process::new(self.storage.of(host, number), &self.clock)
+    }
+
+    /// Enters a process: its code sees the time of the event.
+    pub fn enter(&self) {
         let wall = Duration::from_nanos(self.wall());
-        clock::set_virtual(Some(Virtual { elapsed: Duration::from_nanos(self.now_ns), wall }));
+        self.clock.set(Virtual { elapsed: Duration::from_nanos(self.now_ns), wall });
         self.storage.set_now(self.now_ns);
-        disk::set_virtual(Some(Arc::clone(files)));
     }
 
     /// Runs until a time, or until a rule is broken.

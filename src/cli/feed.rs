@@ -2,6 +2,7 @@
 
 use super::{CliError, command_for, json, logging, settings_of};
 use crate::config::{Limits, Program, Settings, options};
+use crate::env::Env;
 use crate::feed::curve::Curve;
 use crate::feed::ledger::Account;
 use crate::feed::market::{Market, MarketOptions};
@@ -45,7 +46,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(CliError::failed)?;
     }
     let confirm_every = settings.get(&options::CONFIRM)?.max(1);
+    let env = Env::system();
     let mut publisher = Publisher::connect(PublisherOptions {
+        env: env.clone(),
         address: settings.get(&options::TICKERPLANT)?,
         sync: settings.is_on(&options::SYNC)?,
         confirm_every: usize::try_from(confirm_every).unwrap_or(usize::MAX),
@@ -57,7 +60,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     .map_err(CliError::failed)?;
     let mut source = match settings.find(&options::REPLAY)? {
         Some(path) => Source::Replay {
-            replay: Replay::open(&path, codec, chunk_bytes).map_err(CliError::failed)?,
+            replay: Box::new(Replay::open(&env, &path, codec, chunk_bytes).map_err(CliError::failed)?),
             clock: ReplayClock::new(settings.get(&options::SPEED)?),
         },
         None => market(&settings, &mut publisher)?,

@@ -5,6 +5,7 @@ use super::fleet::publish::Publishing;
 use super::{CliError, command_for, logging, settings_of, startup};
 use crate::config::Program;
 use crate::config::options;
+use crate::env::Env;
 use crate::fleet::Fleet;
 use crate::fleet::dry_run::DryRun;
 use crate::net::{Notifier, Watchdog};
@@ -64,7 +65,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let is_quiet = settings.is_on(&options::QUIET)?;
     let program = startup::loaded(node::Program::load(&options, startup::print))?;
     await_service(fleet.as_mut(), &notifier);
-    let mut node = node::prepare(options, fleet, program, &notifier).map_err(CliError::failed)?;
+    let mut node = node::prepare(Env::system(), options, fleet, program, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();
     let ready = move || {
         notifier.ready(&format!("listening on {}", identity.port));

@@ -4,6 +4,7 @@ use super::fleet::choose::{attend, choose};
 use super::fleet::publish::Publishing;
 use super::{CliError, command_for, logging, settings_of, startup};
 use crate::config::{Limits, Program, Settings, options};
+use crate::env::Env;
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
 use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, signals};
@@ -107,12 +108,13 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let access = access(&settings)?;
     let notifier = Notifier::from_environment();
     notifier.status("opening the log");
+    let env = Env::system();
     let parts = Parts::new().map_err(CliError::failed)?;
     // Open the log before the port: a second tickerplant on the same directory gets the error about the log, not about the port.
     let of_loop = parts.waker();
     // An ended loop needs no wake-up.
     let wake: crate::log::Waker = Arc::new(move || drop(of_loop.wake()));
-    let plant = Plant::start(plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
+    let plant = Plant::start(env.clone(), plant_options, tables, Arc::clone(&wake)).map_err(CliError::failed)?;
     let logs = match plant.log_path() {
         Some(path) => format!("log {}, durability {durability}", path.display()),
         None => "no log".to_string(),
@@ -145,7 +147,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let waker = parts.waker();
     let (tap, watched) = Tap::new(move || drop(waker.wake()));
-    let service = TickService::new(plant, service_options, wake, end, watched).map_err(CliError::failed)?;
+    let service = TickService::new(&env, plant, service_options, wake, end, watched).map_err(CliError::failed)?;
     let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
     if settings.is_on(&options::METRICS_OPEN)? {
         reactor.open_pages(http::OPEN);

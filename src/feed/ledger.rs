@@ -5,9 +5,9 @@
 
 use super::doubt::Doubt;
 use super::update::Update;
+use crate::env::Env;
 use crate::log::{Chunk, LogReader, Next, Proof, Reads, columns_of, logs_between, parts, update_hash};
 use crate::points::{self, Point};
-use crate::sys::clock;
 use proto::{Limits, Value};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -128,11 +128,11 @@ impl Ledger {
     ///
     /// # Errors
     /// Why the log cannot be read; everything stays in doubt.
-    pub fn settle(&mut self, now: Place, limits: Limits, chunk_bytes: usize) -> Result<(), String> {
+    pub fn settle(&mut self, env: &Env, now: Place, limits: Limits, chunk_bytes: usize) -> Result<(), String> {
         let in_doubt = self.unconfirmed.len();
         if in_doubt > 0 {
             let mut found = Doubt::new(&self.unconfirmed);
-            look_up(&self.confirmed_at, &now, (limits, chunk_bytes), &mut found)?;
+            look_up(env, &self.confirmed_at, &now, (limits, chunk_bytes), &mut found)?;
             points::reach(Point::FeedLogRead);
             let (accepted, missing) = found.settle(std::mem::take(&mut self.unconfirmed));
             tracing::info!(
@@ -162,28 +162,35 @@ impl Ledger {
 }
 
 /// Looks up every update logged between two positions.
-fn look_up(from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt) -> Result<(), String> {
+fn look_up(env: &Env, from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt) -> Result<(), String> {
     if from.log.as_os_str().is_empty() || to.log.as_os_str().is_empty() {
         return Err("the tickerplant keeps no log".to_string());
     }
     if from.log == to.log {
-        return read_log(&to.log, from.tip, to.tip, limits, doubt);
+        return read_log(env, &to.log, from.tip, to.tip, limits, doubt);
     }
     // The day has rolled in between, perhaps more than once: read the rest of the first log and all later ones.
-    read_log(&from.log, from.tip, u64::MAX, limits, doubt)?;
-    for log in logs_between(&from.log, &to.log).map_err(|error| error.to_string())? {
-        read_log(&log, 0, u64::MAX, limits, doubt)?;
+    read_log(env, &from.log, from.tip, u64::MAX, limits, doubt)?;
+    for log in logs_between(&*env.disk, &from.log, &to.log).map_err(|error| error.to_string())? {
+        read_log(env, &log, 0, u64::MAX, limits, doubt)?;
     }
-    read_log(&to.log, 0, to.tip, limits, doubt)
+    read_log(env, &to.log, 0, to.tip, limits, doubt)
 }
 
 /// Passes the updates `[first, last)` of a log to `doubt`; a `last` beyond the log's end means its end.
-fn read_log(path: &Path, first: u64, last: u64, limits: (Limits, usize), doubt: &mut Doubt) -> Result<(), String> {
+fn read_log(
+    env: &Env,
+    path: &Path,
+    first: u64,
+    last: u64,
+    limits: (Limits, usize),
+    doubt: &mut Doubt,
+) -> Result<(), String> {
     let (limits, chunk_bytes) = limits;
-    let now = clock::now();
+    let now = env.clock.now();
     // For a replaced log only the server knows where it ends: this host's page cache may have less of it.
     let reads = if last < u64::MAX { Reads::Cached } else { Reads::Fresh };
-    let reader = LogReader::open_until(path, limits, chunk_bytes, reads, now);
+    let reader = LogReader::open_until(env, path, limits, chunk_bytes, reads, now);
     let mut reader = reader.map_err(|error| error.to_string())?;
     let mut take = |chunk: Chunk<'_>| {
         for (_, bytes) in chunk.iter() {

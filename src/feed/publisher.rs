@@ -12,6 +12,7 @@ use super::ledger::{Account, Ledger, Place, WHERE};
 use super::trouble::Trouble;
 use super::update::{Columns, Update};
 use crate::config::Address;
+use crate::env::Env;
 use crate::net::client::{Client, ClientError};
 use proto::{DecodeError, DecodeErrorKind, EncodeError, Limits, MessageKind, Value};
 use std::sync::Arc;
@@ -72,6 +73,7 @@ fn option_of(error: &DecodeError) -> &'static str {
 /// Options of a connection to a tickerplant.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
+    pub env: Env,
     pub address: Address,
     /// Send each update as a sync message.
     pub sync: bool,
@@ -235,7 +237,7 @@ impl Publisher {
                 Err(error) => return Err(doubt(error.to_string())),
             };
         }
-        self.ledger.settle(now, self.options.limits, self.options.chunk_bytes).map_err(doubt)?;
+        self.ledger.settle(&self.options.env, now, self.options.limits, self.options.chunk_bytes).map_err(doubt)?;
         if !self.options.sync {
             // The next confirmation detects another break.
             for update in self.ledger.unconfirmed() {
@@ -357,6 +359,7 @@ mod tests {
         // Closes each connection without a byte, like a server that rejects the user and like one that dies.
         let closing = std::thread::spawn(move || (0..MAX_REFUSALS).for_each(|_| drop(server.accept())));
         let options = PublisherOptions {
+            env: Env::system(),
             address,
             sync: false,
             confirm_every: 1,
@@ -375,6 +378,7 @@ mod tests {
         let nobody = TcpListener::bind("127.0.0.1:0").and_then(|server| server.local_addr()).expect("a port");
         let stop = Arc::new(AtomicBool::new(true));
         let options = PublisherOptions {
+            env: Env::system(),
             address: nobody.to_string().parse().expect("parsed"),
             sync: false,
             confirm_every: 1,

@@ -1,6 +1,7 @@
 //! Reads a tickerplant's log as a source of updates, with the times at which they were logged.
 
 use super::update::Columns;
+use crate::env::Env;
 use crate::log::{LogError, LogReader, Next, parts};
 use proto::time::DAY_NS;
 use proto::{Limits, View, types};
@@ -31,8 +32,8 @@ impl Replay {
     ///
     /// # Errors
     /// The file cannot be read or is not a log.
-    pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<Replay, LogError> {
-        let reader = LogReader::open(path, limits, chunk_bytes)?;
+    pub fn open(env: &Env, path: &Path, limits: Limits, chunk_bytes: usize) -> Result<Replay, LogError> {
+        let reader = LogReader::open(env, path, limits, chunk_bytes)?;
         Ok(Replay { reader, limits, chunk_bytes, ready: VecDeque::new(), passed_over: 0 })
     }
 

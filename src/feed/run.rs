@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Source of updates.
 pub enum Source {
     Market { market: Market, pace: Pace },
-    Replay { replay: Replay, clock: ReplayClock },
+    Replay { replay: Box<Replay>, clock: ReplayClock },
 }
 
 /// Progress of the feed.

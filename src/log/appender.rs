@@ -4,12 +4,13 @@
 //! host) and the *durable* tip (survives a power cut). The acknowledged tip is the tip or the durable tip, depending on the durability.
 
 use super::error::LogError;
-use super::file::{self, LogFile};
+use super::file;
 use super::group::GroupSync;
 use super::scan::Mark;
 use super::watch::Watch;
 use super::writer::Waker;
 use crate::config::Durability;
+use crate::env::{LogFile, Spawner};
 use crate::points::{self, Point};
 use rustix::io::Errno;
 use std::io;
@@ -21,6 +22,16 @@ use std::time::Duration;
 /// Sync interval of a log on a network file system under `none` and `os`. Bounds the delay until another host sees an update and until this
 /// host learns that it lost its lock; the kernel's write-back would take longer.
 const NETWORK_SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// How a log is appended to.
+#[derive(Clone, Copy)]
+pub(super) struct Mode {
+    pub durability: Durability,
+    /// The log is on a network file system.
+    pub is_shared: bool,
+    /// Buffer size under durability `none`, and limit of what waits for the thread that writes.
+    pub buffer_most_bytes: usize,
+}
 
 /// A log file open for appending, with its sync and watch threads.
 pub(super) struct Appender {
@@ -51,26 +62,27 @@ struct Poison {
 }
 
 impl Appender {
-    /// Continues at `end`, which the caller has already synced. `is_shared`: the log is on a network file system.
+    /// Continues at `end`, which the caller has already synced.
     pub fn new(
+        spawner: &dyn Spawner,
         file: Arc<dyn LogFile>,
         path: &Path,
         end: Mark,
-        durability: Durability,
-        is_shared: bool,
-        buffer_most_bytes: usize,
+        mode: Mode,
         waker: Option<Waker>,
     ) -> Result<Appender, LogError> {
+        let Mode { durability, is_shared, buffer_most_bytes } = mode;
         let interval = match durability {
             Durability::Group(interval) => Some(interval),
             Durability::None | Durability::Os => is_shared.then_some(NETWORK_SYNC_EVERY),
             Durability::Each => None,
         };
         let written_bytes = Arc::new(AtomicU64::new(end.offset_bytes));
-        let watch = Watch::start(&*file, path, is_shared, Arc::clone(&written_bytes), waker.clone());
+        let watch = Watch::start(spawner, &*file, path, is_shared, Arc::clone(&written_bytes), waker.clone());
         let watch = watch.map_err(LogError::io(path, "start a thread to watch"))?;
-        let start =
-            |interval| GroupSync::start(Arc::clone(&file), interval, end.index, Arc::clone(&written_bytes), waker);
+        let start = |interval| {
+            GroupSync::start(spawner, Arc::clone(&file), interval, end.index, Arc::clone(&written_bytes), waker)
+        };
         let group = interval.map(start).transpose().map_err(LogError::io(path, "start a thread to sync"))?;
         Ok(Appender {
             file,
@@ -160,18 +172,6 @@ impl Appender {
     /// Whether the sync thread writes accepted updates to the file.
     pub fn writes_behind(&self) -> bool {
         self.writes_behind
-    }
-
-    /// Simulation hook: whether the sync thread has work.
-    pub fn sync_is_due(&self) -> bool {
-        self.group.as_ref().is_some_and(GroupSync::is_due)
-    }
-
-    /// Simulation hook: one iteration of the sync thread.
-    pub fn step_sync(&self) {
-        if let Some(group) = &self.group {
-            group.step();
-        }
     }
 
     /// The log file, open for writing.

@@ -2,11 +2,11 @@
 //! file does not vouch for bytes that nobody published.
 
 use super::error::LogError;
-use super::file::LogFile;
 use super::index::{Entry, SideFile};
 use super::open::FIRST;
 use super::record::{Fault, FaultKind};
 use super::scan::DamagedRange;
+use crate::env::{LogFile, SystemDisk};
 use std::ops::Range;
 use std::path::Path;
 
@@ -76,7 +76,7 @@ pub(super) fn damaged(
 /// # Errors
 /// If the log cannot be read.
 pub fn damaged_in(path: &Path, window: Range<u64>) -> Result<Vec<DamagedRange>, LogError> {
-    let Some(side) = SideFile::open(&super::name::side_path(path)) else { return Ok(Vec::new()) };
+    let Some(side) = SideFile::open(&SystemDisk, &super::name::side_path(path)) else { return Ok(Vec::new()) };
     let file = std::fs::File::open(path).map_err(LogError::io(path, "open"))?;
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
     let meets = |first: u64, last: Option<u64>| first < window.end && last.is_none_or(|last| last > window.start);

@@ -1,6 +1,6 @@
 //! A forward-moving read buffer over a file. Unread bytes stay; it grows only for a record longer than the buffer.
 
-use super::file::LogFile;
+use crate::env::LogFile;
 use std::io;
 
 pub(crate) struct Buffer {

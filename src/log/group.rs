@@ -2,17 +2,15 @@
 //!
 //! On a network file system the thread also writes: a write there may wait for another one to the same page, or as long as the server is
 //! silent, and the event loop must not wait with it. Bytes passed to the thread are in memory until written, up to a limit.
-//!
-//! On a virtual disk there is no thread; the simulator calls [`GroupSync::step`].
 
-use super::disk;
-use super::file::{self, LogFile};
+use super::file;
 use super::writer::Waker;
+use crate::env::LogFile;
+use crate::env::task::{Due, Running, Spawner, Task};
 use crate::points::{self, Point};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 struct Shared {
@@ -77,16 +75,15 @@ impl Shared {
 /// Sync thread of one log; on drop it syncs what is pending and ends.
 pub(super) struct GroupSync {
     shared: Arc<Shared>,
-    file: Arc<dyn LogFile>,
-    waker: Option<Waker>,
-    /// `None` in the simulator, which calls `step`.
-    thread: Option<JoinHandle<()>>,
+    /// `None` while it is dropped.
+    running: Option<Box<dyn Running>>,
 }
 
 impl GroupSync {
     /// Starts with everything before `durable_index` durable. Raises `written_bytes` by what the thread itself writes. Calls `waker` after
     /// every advance of the durable index, and after a failure.
     pub fn start(
+        spawner: &dyn Spawner,
         file: Arc<dyn LogFile>,
         interval: Duration,
         durable_index: u64,
@@ -109,33 +106,15 @@ impl GroupSync {
             durable_index: AtomicU64::new(durable_index),
             failure: OnceLock::new(),
         });
-        let thread = if disk::is_virtual() {
-            None
-        } else {
-            let (of_thread, file, waker) = (Arc::clone(&shared), Arc::clone(&file), waker.clone());
-            let run = move || run(&of_thread, file.as_ref(), interval, waker.as_ref());
-            Some(crate::sys::stack::thread("log-sync".to_string()).spawn(run)?)
-        };
-        Ok(GroupSync { shared, file, waker, thread })
+        let sync = SyncTask { shared: Arc::clone(&shared), file, interval, waker, last_start: None, bytes: Vec::new() };
+        Ok(GroupSync { shared, running: Some(spawner.spawn("log-sync", Box::new(sync))?) })
     }
 
-    /// Simulation hook: whether anything is to be written or synced.
-    pub fn is_due(&self) -> bool {
-        let behind = self.shared.lock().target_index > self.durable_index();
-        self.thread.is_none() && behind && self.shared.failure.get().is_none()
-    }
-
-    /// Simulation hook: one write and sync of the thread.
-    pub fn step(&self) {
-        if !self.is_due() {
-            return;
+    /// Called before waiting for the thread.
+    fn assist(&self) {
+        if let Some(running) = &self.running {
+            running.assist();
         }
-        let mut bytes = Vec::new();
-        let mut state = self.shared.lock();
-        let (target, offset_bytes) = (state.target_index, state.offset_bytes);
-        state.take_queue(&mut bytes);
-        drop(state);
-        commit(&self.shared, &*self.file, &bytes, offset_bytes, target, self.waker.as_ref());
     }
 
     /// Records that the file contains the updates before `written_index`.
@@ -148,9 +127,9 @@ impl GroupSync {
     pub fn write(&self, bytes: &[u8], offset_bytes: u64, next_index: u64, most_bytes: usize) {
         let is_full = |state: &mut State| state.is_full(bytes.len(), most_bytes) && self.shared.failure.get().is_none();
         let mut state = self.shared.lock();
-        if self.thread.is_none() && is_full(&mut state) {
+        if is_full(&mut state) {
             drop(state);
-            self.step();
+            self.assist();
             state = self.shared.lock();
         }
         let state = self.shared.moved.wait_while(state, is_full);
@@ -175,7 +154,7 @@ impl GroupSync {
     /// Waits until all updates written or queued are durable, or syncing failed. The kernel reports a failed fsync once, so no other thread
     /// may sync the file: the next fsync would return success.
     pub fn settle(&self) {
-        self.step();
+        self.assist();
         self.shared.lock().hurry = true;
         self.shared.wake.notify_one();
         let is_behind = |state: &mut State| {
@@ -208,41 +187,58 @@ impl Drop for GroupSync {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.wake.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // The panic is already printed, and there is no caller to report it to.
-            let _ = thread.join();
+        if let Some(running) = self.running.take() {
+            running.join();
         }
     }
 }
 
-fn run(shared: &Shared, file: &dyn LogFile, interval: Duration, waker: Option<&Waker>) {
-    let mut last_start: Option<Instant> = None;
-    let mut bytes = Vec::new();
-    loop {
+/// The thread's work.
+struct SyncTask {
+    shared: Arc<Shared>,
+    file: Arc<dyn LogFile>,
+    interval: Duration,
+    waker: Option<Waker>,
+    last_start: Option<Instant>,
+    bytes: Vec<u8>,
+}
+
+impl Task for SyncTask {
+    fn wait(&mut self) -> bool {
+        let shared = &*self.shared;
+        if shared.failure.get().is_some() {
+            return false;
+        }
         let durable = shared.durable_index.load(Ordering::Relaxed);
-        let state = shared.lock();
         let state = shared
             .wake
-            .wait_while(state, |state| !state.stop && state.target_index <= durable)
+            .wait_while(shared.lock(), |state| !state.stop && state.target_index <= durable)
             .unwrap_or_else(PoisonError::into_inner);
-        let pause = last_start.map_or(Duration::ZERO, |start| interval.saturating_sub(start.elapsed()));
-        let mut state = shared
+        let pause = self.last_start.map_or(Duration::ZERO, |start| self.interval.saturating_sub(start.elapsed()));
+        let (state, _) = shared
             .wake
             .wait_timeout_while(state, pause, |state| !state.stop && !state.hurry)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
-        state.hurry = false;
-        let (target, stop, offset_bytes) = (state.target_index, state.stop, state.offset_bytes);
-        state.take_queue(&mut bytes);
-        drop(state);
-        if target > durable {
-            last_start = Some(Instant::now());
-            commit(shared, file, &bytes, offset_bytes, target, waker);
-            bytes.clear();
-        }
-        if stop || shared.failure.get().is_some() {
+            .unwrap_or_else(PoisonError::into_inner);
+        self.last_start = Some(Instant::now());
+        state.target_index > durable
+    }
+
+    fn due(&mut self) -> Due {
+        let is_behind = self.shared.lock().target_index > self.shared.durable_index.load(Ordering::Acquire);
+        if is_behind && self.shared.failure.get().is_none() { Due::Now } else { Due::Later }
+    }
+
+    fn work(&mut self) {
+        if self.due() != Due::Now {
             return;
         }
+        let mut state = self.shared.lock();
+        state.hurry = false;
+        let (target, offset_bytes) = (state.target_index, state.offset_bytes);
+        state.take_queue(&mut self.bytes);
+        drop(state);
+        commit(&self.shared, &*self.file, &self.bytes, offset_bytes, target, self.waker.as_ref());
+        self.bytes.clear();
     }
 }
 

@@ -1,8 +1,8 @@
 //! Identities and samples that distinguish a log from another one at the same path.
 
 use super::error::LogError;
-use super::file::LogFile;
 use super::index::Entry;
+use crate::env::LogFile;
 use std::fmt;
 use std::num::ParseIntError;
 use std::path::Path;

@@ -22,11 +22,11 @@
 //! head fields after the entry size.
 
 use super::buffer::Buffer;
-use super::disk;
 use super::error::LogError;
-use super::file::{self, LogFile};
+use super::file;
 use super::identity::{LogId, Sample};
 use super::scan::Mark;
+use crate::env::{Disk, LogFile, Open};
 use crate::points::{self, Point};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -190,8 +190,8 @@ pub struct SideFile {
 
 impl SideFile {
     /// As [`SideFile::open_if_there`], but returns `None` also if the file cannot be read. For callers that can do without it.
-    pub fn open(path: &Path) -> Option<SideFile> {
-        SideFile::open_if_there(path).ok().flatten()
+    pub fn open(disk: &dyn Disk, path: &Path) -> Option<SideFile> {
+        SideFile::open_if_there(disk, path).ok().flatten()
     }
 
     /// Returns `None` if the file is missing, is not a side file, or has an unknown version. A damaged head counts as an empty one if any of
@@ -199,8 +199,8 @@ impl SideFile {
     ///
     /// # Errors
     /// If the file may exist but cannot be read now: a start without it could not distinguish damage from a torn tail.
-    pub fn open_if_there(path: &Path) -> io::Result<Option<SideFile>> {
-        let file = match disk::open(path, disk::Open::Read) {
+    pub fn open_if_there(disk: &dyn Disk, path: &Path) -> io::Result<Option<SideFile>> {
+        let file = match disk.open(path, Open::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
@@ -360,16 +360,16 @@ impl SideWriter {
     /// # Errors
     /// If stale entries after those remain, or may come back after a power cut: once the log has grown over that range again, they would
     /// make a start report sound bytes as damage. Any other failure ends the side file, not the log.
-    pub fn open(path: &Path, keep: u64, head: Head) -> Result<SideWriter, LogError> {
+    pub fn open(disk: &dyn Disk, path: &Path, keep: u64, head: Head) -> Result<SideWriter, LogError> {
         let mut writer = SideWriter { path: path.to_path_buf(), file: None, next: keep, pending: Vec::new() };
         // Locked while it is written, so that on a network file system a replaced writer cannot corrupt it.
-        let opened = disk::open(path, disk::Open::Create).and_then(|file| {
+        let opened = disk.open(path, Open::Create).and_then(|file| {
             file.try_lock()?;
             Ok(file)
         });
         let file = match opened {
             Ok(file) => file,
-            Err(error) if SideFile::open(path).is_some_and(|side| side.entries() > keep) => {
+            Err(error) if SideFile::open(disk, path).is_some_and(|side| side.entries() > keep) => {
                 return Err(LogError::io(path, "open")(error));
             }
             Err(error) => {

@@ -8,12 +8,12 @@
 //! The file may be deleted, damaged or restored from a backup. Every side file's head therefore also has identity and epoch, and a writer
 //! takes an epoch above the highest of any of them.
 
-use super::disk;
 use super::error::LogError;
-use super::file::{self, LogFile};
+use super::file;
 use super::identity::LogId;
 use super::index::SideFile;
 use super::name::{date_of, lock_path, log_of_side, log_path};
+use crate::env::{Disk, LogFile, Open};
 use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl Holder {
         self.epoch > other.epoch || (self.epoch == other.epoch && is_other)
     }
 
-    fn here(epoch: u64) -> Holder {
-        let who = disk::who();
+    fn here(disk: &dyn Disk, epoch: u64) -> Holder {
+        let who = disk.who();
         Holder {
             epoch,
             pid: who.pid,
@@ -130,6 +130,7 @@ impl Known {
 
 /// The writer's lock, held until dropped.
 pub struct WriterLock {
+    disk: Arc<dyn Disk>,
     file: Arc<dyn LogFile>,
     path: PathBuf,
     holder: Holder,
@@ -138,9 +139,14 @@ pub struct WriterLock {
 
 impl WriterLock {
     /// Takes the lock with `epoch`, or with one above the highest known. Also returns the last writer.
-    pub fn take(dir: &Path, src: &str, epoch: Option<u64>) -> Result<(WriterLock, Option<Holder>), LogError> {
+    pub fn take(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        src: &str,
+        epoch: Option<u64>,
+    ) -> Result<(WriterLock, Option<Holder>), LogError> {
         let path = lock_path(dir, src);
-        let file = disk::open(&path, disk::Open::Create).map_err(LogError::io(&path, "open"))?;
+        let file = disk.open(&path, Open::Create).map_err(LogError::io(&path, "open"))?;
         let last = last_holder(&*file, &path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -151,7 +157,7 @@ impl WriterLock {
         let last = last_holder(&*file, &path)?;
         let mut known = Known::default();
         known.add(identity_line(&*file, &path)?, last.as_ref().map_or(0, |holder| holder.epoch));
-        if let Err(error) = ask_side_files(dir, src, &mut known) {
+        if let Err(error) = ask_side_files(&**disk, dir, src, &mut known) {
             // With a lock file they are only confirmation.
             if last.is_none() {
                 return Err(error);
@@ -164,8 +170,9 @@ impl WriterLock {
             Some(given) => given,
             None => stored.saturating_add(1),
         };
-        let identity = known.identity.unwrap_or_else(|| LogId(disk::draw()));
-        let mut lock = WriterLock { file, path, holder: Holder::here(epoch), identity };
+        let identity = known.identity.unwrap_or_else(|| LogId(disk.draw()));
+        let holder = Holder::here(&**disk, epoch);
+        let mut lock = WriterLock { disk: Arc::clone(disk), file, path, holder, identity };
         // Until this writer has rewritten that range, its successor has to.
         lock.holder.unsynced_from =
             last.as_ref().filter(|last| lock.same_boot(last)).and_then(|last| last.unsynced_from);
@@ -186,14 +193,14 @@ impl WriterLock {
     /// # Errors
     /// `Lost` if the lock file names another writer by now.
     pub fn begin_anew(&mut self, seen: u64) -> Result<(), LogError> {
-        if let Ok(Some(holder)) = read_holder(&self.path)
+        if let Ok(Some(holder)) = read_holder(&*self.disk, &self.path)
             && holder.has_replaced(&self.holder)
         {
             let reason = format!("another tickerplant has taken over ({})", describe(Some(&holder)));
             return Err(LogError::Lost { path: self.path.clone(), reason });
         }
         self.holder.epoch = self.holder.epoch.max(seen).saturating_add(1);
-        self.identity = LogId(disk::draw());
+        self.identity = LogId(self.disk.draw());
         // The write may replace either line, because the higher epoch wins.
         self.write()?;
         self.write_identity()
@@ -277,13 +284,13 @@ fn identity_line(file: &dyn LogFile, path: &Path) -> Result<Option<LogId>, LogEr
 }
 
 /// Adds identity and epochs of all days' side files.
-fn ask_side_files(dir: &Path, src: &str, known: &mut Known) -> Result<(), LogError> {
-    for side in disk::list(dir).map_err(LogError::io(dir, "list"))? {
+fn ask_side_files(disk: &dyn Disk, dir: &Path, src: &str, known: &mut Known) -> Result<(), LogError> {
+    for side in disk.list(dir).map_err(LogError::io(dir, "list"))? {
         let Some(log) = log_of_side(&side) else { continue };
         if date_of(&log).is_none_or(|date| log_path(dir, src, date) != log) {
             continue;
         }
-        let Some(found) = SideFile::open_if_there(&side).map_err(LogError::io(&side, "read"))? else { continue };
+        let Some(found) = SideFile::open_if_there(disk, &side).map_err(LogError::io(&side, "read"))? else { continue };
         let last = found.entries().checked_sub(1).and_then(|at| found.entry(at));
         known.add(found.head().identity, found.head().epoch);
         known.epoch = known.epoch.max(last.map_or(0, |entry| entry.epoch));
@@ -292,8 +299,8 @@ fn ask_side_files(dir: &Path, src: &str, known: &mut Known) -> Result<(), LogErr
 }
 
 /// Returns the last writer that the lock file names, bypassing the page cache.
-pub(super) fn read_holder(path: &Path) -> Result<Option<Holder>, LogError> {
-    let file = disk::open(path, disk::Open::Fresh).map_err(LogError::io(path, "open"))?;
+pub(super) fn read_holder(disk: &dyn Disk, path: &Path) -> Result<Option<Holder>, LogError> {
+    let file = disk.open(path, Open::Fresh).map_err(LogError::io(path, "open"))?;
     last_holder(&*file, path)
 }
 

@@ -6,7 +6,6 @@
 mod appender;
 mod blocks;
 mod buffer;
-pub mod disk;
 mod error;
 mod fence;
 mod file;
@@ -34,7 +33,7 @@ mod tests;
 
 pub use blocks::damaged_in;
 pub use error::LogError;
-pub use file::{LogFile, whole, write_all, write_at_point};
+pub use file::{whole, write_all, write_at_point};
 pub use identity::{LogId, MAX_SAMPLES, Remembered, Sample, WriterId};
 pub use name::{date_of, handle, log_path, logs_between, queue_path, side_path};
 pub use open::{Cut, OpenReport};

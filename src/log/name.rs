@@ -1,6 +1,6 @@
 //! File names of a day: `DIR/SRCyyyy.mm.dd` and the files beside it.
 
-use super::disk;
+use crate::env::Disk;
 use jiff::civil::Date;
 use std::ffi::OsString;
 use std::io;
@@ -60,7 +60,7 @@ pub fn date_of(log: &Path) -> Option<Date> {
 ///
 /// # Errors
 /// If the directory cannot be listed.
-pub fn logs_between(first: &Path, last: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn logs_between(disk: &dyn Disk, first: &Path, last: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(from), Some(to)) = (date_of(first), date_of(last)) else { return Ok(Vec::new()) };
     let name = first.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let src = name.get(..name.len().saturating_sub(DATE_BYTES)).unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn logs_between(first: &Path, last: &Path) -> io::Result<Vec<PathBuf>> {
     let is_between = |path: &PathBuf| {
         date_of(path).is_some_and(|date| from < date && date < to && *path == log_path(dir, src, date))
     };
-    let mut logs: Vec<PathBuf> = disk::list(dir)?.into_iter().filter(is_between).collect();
+    let mut logs: Vec<PathBuf> = disk.list(dir)?.into_iter().filter(is_between).collect();
     logs.sort();
     Ok(logs)
 }

@@ -1,9 +1,8 @@
 //! Opens a log for appending: counts its updates and repairs its end or, if the operator chose so, damage.
 
 use super::blocks::{block_range, covers, damaged};
-use super::disk;
 use super::error::LogError;
-use super::file::{self, LogFile};
+use super::file;
 use super::identity::LogId;
 use super::index::{BlockBuilder, Entry, Head, SideFile, SideWriter};
 use super::lock::lock_log;
@@ -12,6 +11,7 @@ use super::record::FaultKind;
 use super::repair;
 use super::scan::{DamagedRange, Found, Mark, Scanner};
 use crate::config::{ChangedBlocks, Damage};
+use crate::env::{Disk, LogFile, Open};
 use proto::Limits;
 use proto::log::{FILE_HEAD, is_log_head};
 use std::fmt;
@@ -103,6 +103,7 @@ pub(super) struct Opened {
 
 /// Parameters of opening a log.
 pub(super) struct How {
+    pub disk: Arc<dyn Disk>,
     pub damage: Damage,
     pub limits: Limits,
     pub chunk_bytes: usize,
@@ -140,15 +141,15 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         replaced: None,
     };
     loop {
-        let file = disk::open(path, disk::Open::Create).map_err(LogError::io(path, "open"))?;
+        let file = how.disk.open(path, Open::Create).map_err(LogError::io(path, "open"))?;
         lock_log(&*file, path)?;
-        report.created |= make_head(&*file, path)?;
+        report.created |= make_head(&*how.disk, &*file, path)?;
         let side_at = side_path(path);
-        let side_file = || SideFile::open_if_there(&side_at).map_err(LogError::io(&side_at, "read"));
+        let side_file = || SideFile::open_if_there(&*how.disk, &side_at).map_err(LogError::io(&side_at, "read"));
         let mut side = side_file()?;
         if side.is_none() && !report.created {
-            repair::finish_cut_short(path)?;
-            repair::undo_cut_short(&*file, path)?;
+            repair::finish_cut_short(&*how.disk, path)?;
+            repair::undo_cut_short(&*how.disk, &*file, path)?;
             side = side_file()?;
         }
         let trust = trusted(&*file, path, side.as_ref(), how)?;
@@ -165,7 +166,7 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
 }
 
 /// Writes and syncs the file head if it may be missing on disk; returns whether the log is new.
-fn make_head(file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
+fn make_head(disk: &dyn Disk, file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
     let mut head = [0; FILE_HEAD.len()];
     let read = file::read_full(file, &mut head, 0).map_err(LogError::io(path, "read"))?;
     let is_there = read == FILE_HEAD.len();
@@ -181,7 +182,7 @@ fn make_head(file: &dyn LogFile, path: &Path) -> Result<bool, LogError> {
     let head = if is_there { head } else { FILE_HEAD };
     file::write_all(file, &head, 0)
         .and_then(|()| file.sync_all())
-        .and_then(|()| disk::sync_directory_of(path))
+        .and_then(|()| disk.sync_directory_of(path))
         .map_err(LogError::io(path, "create"))?;
     Ok(!is_there)
 }
@@ -301,7 +302,7 @@ fn walk(
                 Damage::KeepBefore => {
                     let at = Mark { offset_bytes: damage.first_byte, index: damage.first_index };
                     let kept = beside(path, &format!(".cut-{}", at.offset_bytes));
-                    repair::copy_range(&*file, path, at.offset_bytes..size, &kept)?;
+                    repair::copy_range(&*how.disk, &*file, path, at.offset_bytes..size, &kept)?;
                     report.cut = Some(Cut {
                         offset_bytes: at.offset_bytes,
                         bytes: size.saturating_sub(at.offset_bytes),
@@ -335,7 +336,7 @@ fn walk(
     entries.extend(builder.close());
     entries.iter_mut().for_each(|entry| entry.synced_index = end.index);
     // Before the first append: stale entries must not come back once the log has grown over their range.
-    let mut writer = SideWriter::open(&side_path(path), trust.entries, how.head())?;
+    let mut writer = SideWriter::open(&*how.disk, &side_path(path), trust.entries, how.head())?;
     entries.iter().for_each(|entry| writer.push(entry));
     writer.flush();
     report.walked_bytes = end.offset_bytes.saturating_sub(trust.end.offset_bytes);

@@ -5,9 +5,8 @@
 //! sees that tip. A reader on another host than the writer also bypasses the page cache ([`Reads::Fresh`]).
 
 use super::buffer::Buffer;
-use super::disk;
 use super::error::LogError;
-use super::file::{self, LogFile};
+use super::file;
 use super::identity::{Holds, MAX_SAMPLES, Sample};
 use super::index::SideFile;
 use super::name::side_path;
@@ -15,7 +14,8 @@ use super::open::FIRST;
 use super::record::{self, Step};
 use super::scan::{DamagedRange, Mark};
 use super::source::LogSource;
-use crate::sys::clock;
+use crate::env::{Disk, Env, LogFile, Open};
+use crate::sys::clock::Clock;
 use crate::sys::fs::Place;
 use proto::log::{FILE_HEAD, Record, is_log_head};
 use proto::{Endian, Limits, View};
@@ -40,12 +40,12 @@ pub enum Reads {
 }
 
 impl Reads {
-    fn open(self, path: &Path) -> Result<Arc<dyn LogFile>, LogError> {
+    fn open(self, disk: &dyn Disk, path: &Path) -> Result<Arc<dyn LogFile>, LogError> {
         let how = match self {
-            Reads::Cached => disk::Open::Read,
-            Reads::Fresh => disk::Open::Fresh,
+            Reads::Cached => Open::Read,
+            Reads::Fresh => Open::Fresh,
         };
-        disk::open(path, how).map_err(LogError::io(path, "open"))
+        disk.open(path, how).map_err(LogError::io(path, "open"))
     }
 }
 
@@ -112,6 +112,7 @@ pub enum Next<'a> {
 
 /// Reader of one log.
 pub struct LogReader {
+    env: Env,
     /// The log's location. A descriptor shared with the writer is never reopened.
     source: LogSource,
     reads: Reads,
@@ -134,36 +135,49 @@ pub struct LogReader {
 
 impl LogReader {
     /// Opens a log at its first update. `chunk_bytes` is the read size.
-    pub fn open(path: &Path, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
-        LogReader::open_as(path, limits, chunk_bytes, Reads::Cached)
+    pub fn open(env: &Env, path: &Path, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
+        LogReader::open_as(env, path, limits, chunk_bytes, Reads::Cached)
     }
 
     /// As [`LogReader::open`], from a [`LogSource`].
     ///
     /// # Errors
     /// As [`LogReader::open`].
-    pub fn of(source: &LogSource, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
-        LogReader::open_from(source.clone(), limits, chunk_bytes, Reads::Cached)
+    pub fn of(env: &Env, source: &LogSource, limits: Limits, chunk_bytes: usize) -> Result<LogReader, LogError> {
+        LogReader::open_from(env, source.clone(), limits, chunk_bytes, Reads::Cached)
     }
 
-    fn open_as(path: &Path, limits: Limits, chunk_bytes: usize, reads: Reads) -> Result<LogReader, LogError> {
-        LogReader::open_from(LogSource::at(path.to_path_buf()), limits, chunk_bytes, reads)
+    fn open_as(
+        env: &Env,
+        path: &Path,
+        limits: Limits,
+        chunk_bytes: usize,
+        reads: Reads,
+    ) -> Result<LogReader, LogError> {
+        LogReader::open_from(env, LogSource::at(path.to_path_buf()), limits, chunk_bytes, reads)
     }
 
-    fn open_from(source: LogSource, limits: Limits, chunk_bytes: usize, reads: Reads) -> Result<LogReader, LogError> {
+    fn open_from(
+        env: &Env,
+        source: LogSource,
+        limits: Limits,
+        chunk_bytes: usize,
+        reads: Reads,
+    ) -> Result<LogReader, LogError> {
         let path = source.path();
-        let file = open_file(&source, reads)?;
+        let file = open_file(&*env.disk, &source, reads)?;
         let place = file.identity().map_err(LogError::io(path, "read"))?;
         let seen_bytes = file.size_bytes().map_err(LogError::io(path, "read"))?;
         check_head(&*file, path)?;
         let mut buffer = Buffer::new(chunk_bytes);
         buffer.go_to(FIRST.offset_bytes);
         Ok(LogReader {
+            env: env.clone(),
             reads,
             file,
             place,
             limits,
-            side: side_of(&source),
+            side: side_of(&*env.disk, &source),
             source,
             buffer,
             next_index: FIRST.index,
@@ -177,6 +191,7 @@ impl LogReader {
 
     /// As [`LogReader::open`], retrying until `deadline` while an announced log is not visible on this host.
     pub fn open_until(
+        env: &Env,
         path: &Path,
         limits: Limits,
         chunk_bytes: usize,
@@ -185,12 +200,12 @@ impl LogReader {
     ) -> Result<LogReader, LogError> {
         let mut pause = MIN_PAUSE;
         loop {
-            match LogReader::open_as(path, limits, chunk_bytes, reads) {
+            match LogReader::open_as(env, path, limits, chunk_bytes, reads) {
                 Err(LogError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && clock::now() < deadline => {}
+                    if source.kind() == io::ErrorKind::NotFound && env.clock.now() < deadline => {}
                 other => return other,
             }
-            pause = wait(pause, deadline);
+            pause = wait(&*env.clock, pause, deadline);
         }
     }
 
@@ -222,12 +237,13 @@ impl LogReader {
     pub fn wait_for(&mut self, samples: &[Sample], deadline: Instant) -> Result<(), LogError> {
         let mut pause = MIN_PAUSE;
         while !self.is_of(samples)? {
-            if clock::now() >= deadline {
+            if self.env.clock.now() >= deadline {
                 return Err(self.missing(samples));
             }
-            pause = wait(pause, deadline);
+            pause = wait(&*self.env.clock, pause, deadline);
             // By path: it may lead to another file by now.
-            *self = LogReader::open_from(self.source.clone(), self.limits, self.buffer.chunk_bytes(), self.reads)?;
+            let (source, chunk_bytes) = (self.source.clone(), self.buffer.chunk_bytes());
+            *self = LogReader::open_from(&self.env, source, self.limits, chunk_bytes, self.reads)?;
         }
         Ok(())
     }
@@ -239,6 +255,11 @@ impl LogReader {
             Some(sample) => self.is_other(sample),
             None => LogError::Replaced { path: self.source.path().to_path_buf() },
         }
+    }
+
+    /// Returns the time by the clock of its environment.
+    pub fn now(&self) -> Instant {
+        self.env.clock.now()
     }
 
     pub fn path(&self) -> &Path {
@@ -269,7 +290,7 @@ impl LogReader {
     /// Returns the start of the block that contains an update, if the side file has it and agrees with the log.
     fn block_before(&mut self, index: u64) -> Result<Option<Mark>, LogError> {
         if self.side.is_none() {
-            self.side = side_of(&self.source);
+            self.side = side_of(&*self.env.disk, &self.source);
         }
         let Some(side) = self.side.as_mut() else { return Ok(None) };
         side.refresh();
@@ -369,7 +390,7 @@ impl LogReader {
 
     /// Reopens the file; returns it with its size.
     fn open_again(&self) -> Result<(Arc<dyn LogFile>, u64), LogError> {
-        let file = open_file(&self.source, self.reads)?;
+        let file = open_file(&*self.env.disk, &self.source, self.reads)?;
         if file.identity().map_err(LogError::io(self.source.path(), "read"))? != self.place {
             return Err(LogError::Replaced { path: self.source.path().to_path_buf() });
         }
@@ -382,7 +403,7 @@ impl LogReader {
     /// # Errors
     /// `NotReached` at the deadline, `Shrunk` and `Replaced` if the file was truncated or replaced.
     pub fn reopen_until(&mut self, tip: u64, deadline: Instant) -> Result<(), LogError> {
-        let begin = clock::now();
+        let begin = self.env.clock.now();
         let mut pause = MIN_PAUSE;
         self.settle();
         loop {
@@ -393,15 +414,15 @@ impl LogReader {
             if size_bytes > read_bytes {
                 return Ok(());
             }
-            if clock::now() >= deadline {
+            if self.env.clock.now() >= deadline {
                 return Err(LogError::NotReached {
                     path: self.source.path().to_path_buf(),
                     wanted_index: tip,
                     have_index: self.next_index,
-                    waited: clock::since(begin),
+                    waited: self.env.clock.since(begin),
                 });
             }
-            pause = wait(pause, deadline);
+            pause = wait(&*self.env.clock, pause, deadline);
         }
     }
 
@@ -430,21 +451,21 @@ impl LogReader {
     }
 }
 
-fn open_file(source: &LogSource, reads: Reads) -> Result<Arc<dyn LogFile>, LogError> {
-    source.own.clone().map_or_else(|| reads.open(source.path()), Ok)
+fn open_file(disk: &dyn Disk, source: &LogSource, reads: Reads) -> Result<Arc<dyn LogFile>, LogError> {
+    source.own.clone().map_or_else(|| reads.open(disk, source.path()), Ok)
 }
 
-fn side_of(source: &LogSource) -> Option<SideFile> {
+fn side_of(disk: &dyn Disk, source: &LogSource) -> Option<SideFile> {
     match (&source.own, &source.side) {
         (Some(_), Some(side)) => SideFile::of(Arc::clone(side)).ok().flatten(),
         // The side file at the path belongs to whatever log is at the path now.
         (Some(_), None) => None,
-        (None, _) => SideFile::open(&side_path(source.path())),
+        (None, _) => SideFile::open(disk, &side_path(source.path())),
     }
 }
 
 /// Sleeps, at most until the deadline; returns the next pause.
-fn wait(pause: Duration, deadline: Instant) -> Duration {
-    clock::sleep(pause.min(deadline.saturating_duration_since(clock::now())));
+fn wait(clock: &dyn Clock, pause: Duration, deadline: Instant) -> Duration {
+    clock.sleep(pause.min(deadline.saturating_duration_since(clock.now())));
     pause.saturating_mul(2).min(MAX_PAUSE)
 }

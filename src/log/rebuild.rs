@@ -2,13 +2,13 @@
 
 use super::blocks::{covers, damaged};
 use super::error::LogError;
-use super::file::LogFile;
 use super::index::{BlockBuilder, SideFile, SideWriter};
 use super::lock::lock_log;
 use super::name::side_path;
 use super::open::FIRST;
 use super::reader::check_head;
 use super::scan::{DamagedRange, Found, Scanner};
+use crate::env::{LogFile, SystemDisk};
 use proto::Limits;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn rebuild(
     lock_log(&file, path)?;
     check_head(&file, path)?;
     let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
-    let before = SideFile::open(&side_path(path));
+    let before = SideFile::open(&SystemDisk, &side_path(path));
     let damage = damaged(&file, path, before.as_ref(), true, &mut |_| {})?;
     let head = before.as_ref().map(SideFile::head).unwrap_or_default();
     drop(before);
@@ -61,7 +61,7 @@ pub fn rebuild(
         }
     };
     entries.extend(builder.close());
-    let mut side = SideWriter::open(&side_path(path), 0, head)?;
+    let mut side = SideWriter::open(&SystemDisk, &side_path(path), 0, head)?;
     entries.iter().for_each(|entry| side.push(entry));
     side.finish()?;
     progress(size, size);

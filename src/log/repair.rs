@@ -1,15 +1,15 @@
-//! Repairs a damaged log: copies the readable records to a new log and reports the rest.
+//! Repairs a damaged log: copies the readable records to a new log and reports the rest. Works on the operating system's files, except what
+//! every start of a tickerplant does.
 
 use super::blocks::{covers, damaged};
-use super::disk;
 use super::error::LogError;
-use super::file::LogFile;
 use super::index::{BlockBuilder, SideFile, SideWriter};
 use super::lock::lock_log;
 use super::name::{beside, queue_path, side_path};
 use super::open::FIRST;
 use super::scan::{DamagedRange, Found, Scanner};
 use crate::config::ChangedBlocks;
+use crate::env::{Disk, LogFile, Open, SystemDisk};
 use proto::Limits;
 use proto::log::FILE_HEAD;
 use std::fs::{File, OpenOptions};
@@ -48,7 +48,7 @@ pub struct Repaired {
 /// wrong checksums.
 pub fn rewrite(path: &Path, out: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Result<Repaired, LogError> {
     let file = File::open(path).map_err(LogError::io(path, "open"))?;
-    let side = SideFile::open(&side_path(path));
+    let side = SideFile::open(&SystemDisk, &side_path(path));
     let new = File::create_new(out).map_err(LogError::io(out, "create"))?;
     let mut writer = BufWriter::with_capacity(CHUNK_BYTES, new);
     let mut repaired = Repaired {
@@ -62,7 +62,7 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits, changed_blocks: ChangedB
         original: path.to_path_buf(),
     };
     let head = side.as_ref().map(SideFile::head).unwrap_or_default();
-    let mut new_side = SideWriter::open(&side_path(out), 0, head)?;
+    let mut new_side = SideWriter::open(&SystemDisk, &side_path(out), 0, head)?;
     let mut builder = BlockBuilder::new(FIRST, head.epoch);
     writer.write_all(&FILE_HEAD).map_err(LogError::io(out, "write"))?;
     let mut scanner = Scanner::new(&file, path, FIRST, side.as_ref(), limits, CHUNK_BYTES);
@@ -102,7 +102,7 @@ pub fn rewrite(path: &Path, out: &Path, limits: Limits, changed_blocks: ChangedB
 pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Result<Repaired, LogError> {
     let held = OpenOptions::new().read(true).write(true).open(path).map_err(LogError::io(path, "open"))?;
     lock_log(&held, path)?;
-    undo_cut_short(&held, path)?;
+    undo_cut_short(&SystemDisk, &held, path)?;
     let new = beside(path, REPAIRED);
     // Left over from an interrupted repair.
     for left in [&new, &side_path(&new)] {
@@ -134,7 +134,7 @@ pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Re
     std::fs::rename(&new, path)
         .and_then(|()| crate::sys::fs::sync_directory_of(path))
         .map_err(LogError::io(path, "replace"))?;
-    finish_cut_short(path)?;
+    finish_cut_short(&SystemDisk, path)?;
     repaired.original = original;
     Ok(repaired)
 }
@@ -144,13 +144,13 @@ pub fn replace(path: &Path, limits: Limits, changed_blocks: ChangedBlocks) -> Re
 ///
 /// # Errors
 /// If the side file exists but cannot be moved.
-pub(super) fn finish_cut_short(path: &Path) -> Result<(), LogError> {
+pub(super) fn finish_cut_short(disk: &dyn Disk, path: &Path) -> Result<(), LogError> {
     let (new, side) = (beside(path, REPAIRED), side_path(path));
     // While the repaired log has a name of its own, the damaged one is still in place.
-    if !matches!(disk::open(&new, disk::Open::Read), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+    if !matches!(disk.open(&new, Open::Read), Err(error) if error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }
-    match disk::rename(&side_path(&new), &side).and_then(|()| disk::sync_directory_of(&side)) {
+    match disk.rename(&side_path(&new), &side).and_then(|()| disk.sync_directory_of(&side)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LogError::io(&side, "move into place")(error)),
         _ => Ok(()),
     }
@@ -161,10 +161,10 @@ pub(super) fn finish_cut_short(path: &Path) -> Result<(), LogError> {
 ///
 /// # Errors
 /// If the side file exists but cannot be moved back.
-pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
+pub(super) fn undo_cut_short(disk: &dyn Disk, file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
     let side = side_path(path);
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let beside_it = disk::list(directory).map_err(LogError::io(directory, "list"))?;
+    let beside_it = disk.list(directory).map_err(LogError::io(directory, "list"))?;
     if beside_it.iter().any(|other| other.file_name() == side.file_name()) {
         return Ok(());
     }
@@ -175,10 +175,10 @@ pub(super) fn undo_cut_short(file: &dyn LogFile, path: &Path) -> Result<(), LogE
         // Until the repaired log takes its name, the damaged one has two names.
         let is_named_so = other.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(begin));
         let is_same = |file: Arc<dyn LogFile>| file.identity().is_ok_and(|other| other == identity);
-        if !is_named_so || !disk::open(&other, disk::Open::Read).is_ok_and(is_same) {
+        if !is_named_so || !disk.open(&other, Open::Read).is_ok_and(is_same) {
             continue;
         }
-        match disk::rename(&side_path(&other), &side).and_then(|()| disk::sync_directory_of(&side)) {
+        match disk.rename(&side_path(&other), &side).and_then(|()| disk.sync_directory_of(&side)) {
             Ok(()) => {
                 tracing::warn!(path = %path.display(), "a repair was interrupted; its side file is restored");
                 return Ok(());
@@ -230,14 +230,20 @@ fn each_chunk(
 }
 
 /// Copies a range of the log to a new file.
-pub fn copy_range(file: &dyn LogFile, path: &Path, range: Range<u64>, out: &Path) -> Result<(), LogError> {
-    let new = disk::open(out, disk::Open::Create).map_err(LogError::io(out, "create"))?;
+pub fn copy_range(
+    disk: &dyn Disk,
+    file: &dyn LogFile,
+    path: &Path,
+    range: Range<u64>,
+    out: &Path,
+) -> Result<(), LogError> {
+    let new = disk.open(out, Open::Create).map_err(LogError::io(out, "create"))?;
     new.truncate(0).map_err(LogError::io(out, "create"))?;
     each_chunk(file, path, range.clone(), |chunk, at| {
         let written = super::file::write_all(&*new, chunk, at.saturating_sub(range.start));
         written.map_err(LogError::io(out, "write"))
     })?;
-    new.sync_all().and_then(|()| disk::sync_directory_of(out)).map_err(LogError::io(out, "sync"))
+    new.sync_all().and_then(|()| disk.sync_directory_of(out)).map_err(LogError::io(out, "sync"))
 }
 
 /// The log's path with a suffix, numbered if that name is taken.

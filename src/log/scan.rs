@@ -11,10 +11,10 @@
 
 use super::buffer::Buffer;
 use super::error::LogError;
-use super::file::LogFile;
 use super::index::SideFile;
 use super::reader::walked_parts;
 use super::record::{self, Fault, FaultKind, Step};
+use crate::env::LogFile;
 use proto::{Limits, View, types};
 use std::fmt;
 use std::path::Path;

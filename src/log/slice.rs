@@ -2,7 +2,6 @@
 
 use super::error::LogError;
 use super::reader::{LogReader, walked_parts};
-use crate::sys::clock;
 use proto::log::FILE_HEAD;
 use std::io::{self, Write};
 use std::ops::{ControlFlow, Range};
@@ -25,7 +24,8 @@ pub fn slice(
             || walked_parts(bytes).is_some_and(|record| tables.iter().any(|table| table.as_slice() == record.table))
     };
     // Take only what is there already: the deadline is now.
-    let read = reader.replay(window, chunk_bytes, clock::now(), |chunk| {
+    let now = reader.now();
+    let read = reader.replay(window, chunk_bytes, now, |chunk| {
         for (_, bytes) in chunk.iter().filter(|(_, bytes)| wanted(bytes)) {
             failed = out.write_all(bytes);
             if failed.is_err() {

@@ -1,6 +1,6 @@
 //! Location from which a log is read.
 
-use super::file::LogFile;
+use crate::env::LogFile;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

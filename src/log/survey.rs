@@ -2,7 +2,6 @@
 
 use super::blocks;
 use super::error::LogError;
-use super::file::LogFile;
 use super::index::SideFile;
 use super::name::side_path;
 use super::open::FIRST;
@@ -11,6 +10,7 @@ use super::reader::{check_head, walked_parts};
 use super::record::FaultKind;
 use super::scan::{DamagedRange, Found, Scanner};
 use super::show;
+use crate::env::{LogFile, SystemDisk};
 use proto::{Limits, View};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -76,7 +76,7 @@ pub fn survey(
     let file = File::open(path).map_err(LogError::io(path, "open"))?;
     check_head(&file, path)?;
     let bytes = file.size_bytes().map_err(LogError::io(path, "read"))?;
-    let side = SideFile::open(&side_path(path));
+    let side = SideFile::open(&SystemDisk, &side_path(path));
     let mut survey = Survey {
         path: path.to_path_buf(),
         bytes,

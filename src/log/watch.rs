@@ -3,18 +3,20 @@
 //! Writes and syncs go through a descriptor and succeed whatever happens to the name, and a hole is no error either: a log that `logrotate`
 //! truncates, or that is removed or moved, accepts updates without an error. A thread checks once a second.
 //!
-//! The thread keeps no descriptor, so that closing the log frees it at once. It may hang with the file system, so nothing waits for it. On
-//! a virtual disk there is no thread.
+//! The thread keeps no descriptor, so that closing the log frees it at once. It may hang with the file system, so nothing waits for it. A
+//! file without a descriptor is not checked.
 
-use super::file::{self, Descriptor, LogFile};
+use super::file;
 use super::writer::Waker;
+use crate::env::task::Every;
+use crate::env::{Descriptor, LogFile, Spawner};
 use crate::sys::fs;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::Thread;
 use std::time::Duration;
 
 /// Interval between checks.
@@ -37,13 +39,12 @@ struct Shared {
     elsewhere: Mutex<Option<String>>,
     /// Set once: truncated updates do not come back.
     cut: OnceLock<String>,
-    over: AtomicBool,
 }
 
-/// The checking thread; it ends on drop.
+/// Checks the log; ends on drop.
 pub(super) struct Watch {
     shared: Arc<Shared>,
-    thread: Thread,
+    _task: Every,
 }
 
 impl Watch {
@@ -53,6 +54,7 @@ impl Watch {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(
+        spawner: &dyn Spawner,
         file: &dyn LogFile,
         path: &Path,
         is_shared: bool,
@@ -62,19 +64,17 @@ impl Watch {
         let Some(mut look) = Look::new(file, path, is_shared) else { return Ok(None) };
         look.remember(file, written_bytes.load(Ordering::Acquire));
         let shared = Arc::<Shared>::default();
-        let of_thread = Arc::clone(&shared);
-        let thread = crate::sys::stack::thread("log-watch".to_string()).spawn(move || {
-            while !of_thread.over.load(Ordering::Relaxed) {
-                let harm = look.look(written_bytes.load(Ordering::Acquire));
-                if of_thread.note(harm)
-                    && let Some(waker) = &waker
-                {
-                    waker();
-                }
-                std::thread::park_timeout(EVERY);
+        let of_task = Arc::clone(&shared);
+        let task = Every::start(spawner, "log-watch", EVERY, move || {
+            let harm = look.look(written_bytes.load(Ordering::Acquire));
+            if of_task.note(harm)
+                && let Some(waker) = &waker
+            {
+                waker();
             }
+            ControlFlow::Continue(())
         })?;
-        Ok(Some(Watch { shared, thread: thread.thread().clone() }))
+        Ok(Some(Watch { shared, _task: task }))
     }
 
     /// Why the path does not lead to the log at the moment.
@@ -85,13 +85,6 @@ impl Watch {
     /// Why acknowledged updates are no longer in the log.
     pub fn cut(&self) -> Option<&str> {
         self.shared.cut.get().map(String::as_str)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
-        self.thread.unpark();
     }
 }
 

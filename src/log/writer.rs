@@ -1,7 +1,6 @@
 //! The single writer of a day's log: lock, log, side file, and the roll to the next day.
 
-use super::appender::Appender;
-use super::disk;
+use super::appender::{Appender, Mode};
 use super::error::LogError;
 use super::fence::Fence;
 use super::identity::{LogId, Sample, Samples, WriterId};
@@ -11,6 +10,7 @@ use super::name::{log_path, side_path};
 use super::open::{self, FIRST, How, OpenReport};
 use super::source::LogSource;
 use crate::config::{Damage, Durability, RequiredMount};
+use crate::env::{Env, Open};
 use crate::points::{self, Point};
 use crate::sys::mount;
 use jiff::civil::Date;
@@ -24,6 +24,7 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 /// Options of a log writer.
 #[derive(Clone)]
 pub struct LogOptions {
+    pub env: Env,
     pub dir: PathBuf,
     pub src: String,
     pub durability: Durability,
@@ -77,10 +78,11 @@ impl LogWriter {
     pub fn open(options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
         let dir = &options.dir;
         check_mount(dir, &options.mount)?;
-        disk::create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
-        let (mut lock, last) = WriterLock::take(dir, &options.src, options.epoch)?;
+        options.env.disk.create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
+        let (mut lock, last) = WriterLock::take(&options.env.disk, dir, &options.src, options.epoch)?;
         points::reach(Point::StartLocked);
         let how = How {
+            disk: Arc::clone(&options.env.disk),
             damage: options.damage,
             limits: options.limits,
             chunk_bytes: options.chunk_bytes,
@@ -94,12 +96,13 @@ impl LogWriter {
         let (path, appender, side, builder, samples, report) = open_day(&options, date, &how)?;
         lock.mark_accepted()?;
         let fence = if lock.is_on_nfs() {
-            let started = Fence::start(lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
+            let (path, own, waker) = (lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
+            let started = Fence::start(&options.env, path, own, waker);
             Some(started.map_err(LogError::io(lock.path(), "start a thread to watch"))?)
         } else {
             None
         };
-        let began = Began { date, index: report.updates, writer: LogId(disk::draw()) };
+        let began = Began { date, index: report.updates, writer: LogId(options.env.disk.draw()) };
         points::reach(Point::StartLogOpened);
         Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began, samples }, report))
     }
@@ -166,6 +169,7 @@ impl LogWriter {
         self.check_owner(date)?;
         let epoch = self.lock.epoch();
         let how = How {
+            disk: Arc::clone(&self.options.env.disk),
             damage: self.options.damage,
             limits: self.options.limits,
             chunk_bytes: self.options.chunk_bytes,
@@ -215,19 +219,6 @@ impl LogWriter {
     /// tip asynchronously.
     pub fn written_tip(&self) -> u64 {
         self.appender.written_index()
-    }
-
-    /// Simulation hook: whether the sync thread has work.
-    pub fn sync_is_due(&self) -> bool {
-        self.appender.sync_is_due()
-    }
-
-    /// Simulation hook: one iteration of the sync and fence threads.
-    pub fn step_threads(&self) {
-        self.appender.step_sync();
-        if let Some(fence) = &self.fence {
-            fence.step();
-        }
     }
 
     /// Size of the log, with the bytes queued for the sync thread and without the buffer of durability `none`.
@@ -320,12 +311,15 @@ impl LogWriter {
     /// Rejects a log of `date` that another tickerplant, or a later epoch of this directory, has written.
     fn check_owner(&self, date: Date) -> Result<(), LogError> {
         let path = log_path(&self.options.dir, &self.options.src, date);
-        let is_there = match disk::open(&path, disk::Open::Read) {
+        let is_there = match self.options.env.disk.open(&path, Open::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             opened => opened.map(|_| true).map_err(LogError::io(&path, "open"))?,
         };
         let side = side_path(&path);
-        let found = if is_there { SideFile::open_if_there(&side).map_err(LogError::io(&side, "read"))? } else { None };
+        let found = match is_there {
+            true => SideFile::open_if_there(&*self.options.env.disk, &side).map_err(LogError::io(&side, "read"))?,
+            false => None,
+        };
         let Some(Head { identity: Some(identity), epoch }) = found.map(|side| side.head()) else { return Ok(()) };
         let (own_identity, own_epoch) = (self.lock.identity(), self.lock.epoch());
         let reason = if identity != own_identity {
@@ -379,6 +373,7 @@ fn open_day(options: &LogOptions, date: Date, how: &How) -> Result<Day, LogError
     let is_shared = opened.file.is_shared();
     let (end, waker) = (opened.end, options.waker.clone());
     let samples = Samples::of(&*opened.file, &path, FIRST.offset_bytes, end.offset_bytes)?;
-    let appender = Appender::new(opened.file, &path, end, options.durability, is_shared, options.buffer_bytes, waker)?;
+    let mode = Mode { durability: options.durability, is_shared, buffer_most_bytes: options.buffer_bytes };
+    let appender = Appender::new(&*options.env.spawner, opened.file, &path, end, mode, waker)?;
     Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), samples, opened.report))
 }

@@ -13,10 +13,12 @@ pub use counters::CapacityCounters;
 pub use demand::Demand;
 
 use super::policy::ScaleAnswer;
+use crate::env::Env;
+use crate::env::task::{self as background, Due, Running};
 use crate::fleet::scaling::launches::{Launches, Trouble};
 use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason, Stage};
 use crate::points::{self, Point};
-use crate::sys::clock;
+use crate::sys::clock::Clock;
 use demand::PendingDemand;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -81,6 +83,7 @@ pub struct Link {
     pub asks: Sender<Ask>,
     pub answers: Receiver<Answer>,
     pub counters: Arc<CapacityCounters>,
+    pub running: Box<dyn Running>,
 }
 
 /// Pause between descriptions of the group while an instance is awaited.
@@ -96,39 +99,58 @@ const PROTECTION: &str = "cannot change the protection of this node";
 ///
 /// # Errors
 /// The thread cannot start.
-pub fn start(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result<Link> {
-    let (asks, asked) = channel();
-    let (answers, answered) = channel();
-    let counters = Arc::new(CapacityCounters::default());
-    let worker = Worker::new(fleet, answers, Arc::clone(&counters), launch_timeout);
-    crate::sys::stack::thread("fleet".into()).spawn(move || worker.run(&asked))?;
-    Ok(Link { asks, answers: answered, counters })
+pub fn start(env: &Env, fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result<Link> {
+    let (asks, answers, calls) = calls(Arc::clone(&env.clock), fleet, launch_timeout);
+    let counters = Arc::clone(&calls.worker.counters);
+    let running = env.spawner.spawn("fleet", Box::new(calls))?;
+    Ok(Link { asks, answers, counters, running })
 }
 
-/// The fleet thread's work without the thread, stepped by a simulated environment.
-pub struct Steps {
+/// Makes the work of the fleet thread, with the other ends of its channels.
+fn calls(
+    clock: Arc<dyn Clock>,
+    fleet: Box<dyn Fleet>,
+    launch_timeout: Duration,
+) -> (Sender<Ask>, Receiver<Answer>, Calls) {
+    let (asks, asked) = channel();
+    let (answers, answered) = channel();
+    let worker = Worker::new(clock, fleet, answers, launch_timeout);
+    (asks, answered, Calls { worker, asked, is_over: false })
+}
+
+/// The work of the fleet thread.
+struct Calls {
     worker: Worker,
     asked: Receiver<Ask>,
+    is_over: bool,
 }
 
-/// Like [`start`], for a simulated environment that calls [`Steps::step`].
-pub fn stepped(fleet: Box<dyn Fleet>, launch_timeout: Duration) -> (Link, Steps) {
-    let (asks, asked) = channel();
-    let (answers, answered) = channel();
-    let counters = Arc::new(CapacityCounters::default());
-    let worker = Worker::new(fleet, answers, Arc::clone(&counters), launch_timeout);
-    (Link { asks, answers: answered, counters }, Steps { worker, asked })
-}
+impl background::Task for Calls {
+    fn wait(&mut self) -> bool {
+        if self.is_over {
+            return false;
+        }
+        let wait = self.worker.deadline().saturating_duration_since(self.worker.clock.now());
+        match self.asked.recv_timeout(wait) {
+            Ok(ask) => {
+                self.worker.take(ask);
+                true
+            }
+            Err(RecvTimeoutError::Timeout) => true,
+            Err(RecvTimeoutError::Disconnected) => false,
+        }
+    }
 
-impl Steps {
-    /// Processes requests and does what is due. Returns when to call again if no request arrives before.
-    pub fn step(&mut self) -> Instant {
+    fn due(&mut self) -> Due {
+        Due::At(self.worker.deadline())
+    }
+
+    fn work(&mut self) {
         while let Ok(ask) = self.asked.try_recv() {
             self.worker.take(ask);
         }
         // An ended node has dropped its receiver.
-        let _ = self.worker.work();
-        self.worker.deadline()
+        self.is_over = self.worker.work().is_err();
     }
 }
 
@@ -137,6 +159,7 @@ struct Disconnected;
 
 /// State of the fleet thread.
 struct Worker {
+    clock: Arc<dyn Clock>,
     fleet: Box<dyn Fleet>,
     answers: Sender<Answer>,
     counters: Arc<CapacityCounters>,
@@ -163,21 +186,17 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(
-        fleet: Box<dyn Fleet>,
-        answers: Sender<Answer>,
-        counters: Arc<CapacityCounters>,
-        launch_timeout: Duration,
-    ) -> Worker {
-        let now = clock::now();
+    fn new(clock: Arc<dyn Clock>, fleet: Box<dyn Fleet>, answers: Sender<Answer>, launch_timeout: Duration) -> Worker {
+        let now = clock.now();
         let timeout_ns = u64::try_from(launch_timeout.as_nanos()).unwrap_or(u64::MAX);
         Worker {
             launches: Launches::new(&fleet.identity().instance, timeout_ns),
             began: now,
             notice_at: now.checked_add(fleet.notice_every()).unwrap_or(now),
+            clock,
             fleet,
             answers,
-            counters,
+            counters: Arc::default(),
             ready: None,
             demand: None,
             protect: None,
@@ -192,23 +211,6 @@ impl Worker {
             look_at: now,
             look_failed: false,
             notice_failed: false,
-        }
-    }
-
-    fn run(mut self, asked: &Receiver<Ask>) {
-        loop {
-            let wait = self.deadline().saturating_duration_since(clock::now());
-            match asked.recv_timeout(wait) {
-                Ok(ask) => self.take(ask),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            while let Ok(ask) = asked.try_recv() {
-                self.take(ask);
-            }
-            if self.work().is_err() {
-                return;
-            }
         }
     }
 
@@ -228,12 +230,12 @@ impl Worker {
 
     fn take(&mut self, ask: Ask) {
         match ask {
-            Ask::Ready => self.ready = Some(Task::new("cannot report to the fleet that this node is a standby")),
+            Ask::Ready => self.ready = Some(self.task("cannot report to the fleet that this node is a standby")),
             Ask::AtLeast(demand) => {
                 self.counters.asked.add();
                 match &mut self.demand {
                     Some((pending, _)) => pending.renew(demand),
-                    None => self.demand = Some((PendingDemand::new(demand), Task::new(CAPACITY))),
+                    None => self.demand = Some((PendingDemand::new(demand), self.task(CAPACITY))),
                 }
             }
             Ask::AtMost(instances) => {
@@ -245,16 +247,16 @@ impl Worker {
                 let watched = self.launches.watches();
                 self.launches.joined(instances);
                 if self.launches.watches() && !watched {
-                    self.look_at = clock::now();
+                    self.look_at = self.clock.now();
                 }
             }
             Ask::Protect(on) => {
                 self.protection = on;
-                self.protect = Some((on, Task::new(PROTECTION)));
+                self.protect = Some((on, self.task(PROTECTION)));
             }
-            Ask::Leaving => self.leaving = Some(Task::new("cannot report to the fleet that this node is draining")),
+            Ask::Leaving => self.leaving = Some(self.task("cannot report to the fleet that this node is draining")),
             Ask::Released => {
-                self.released = Some(Task::new("cannot report to the fleet that this node may be terminated"))
+                self.released = Some(self.task("cannot report to the fleet that this node may be terminated"))
             }
             Ask::DayEnd => {
                 self.demand = None;
@@ -263,9 +265,14 @@ impl Worker {
             Ask::Terminate => {
                 self.demand = None;
                 self.launches.forget();
-                self.terminate = Some(Task::new("cannot request this node's termination"));
+                self.terminate = Some(self.task("cannot request this node's termination"));
             }
         }
+    }
+
+    /// Makes a task that is due at once.
+    fn task(&self, trouble: &'static str) -> Task {
+        Task::new(trouble, self.clock.now())
     }
 
     fn tell(&self, answer: Answer) -> Result<(), Disconnected> {
@@ -275,15 +282,15 @@ impl Worker {
     /// Does everything that is due.
     fn work(&mut self) -> Result<(), Disconnected> {
         self.heed()?;
-        if let Some(task) = Task::take_due(&mut self.ready) {
+        if let Some(task) = Task::take_due(&mut self.ready, self.clock.now()) {
             let result = self.fleet.ready();
             self.ready = self.settle(task, result).err();
             if self.ready.is_none() {
                 // This node's own lead time is known now.
-                self.look_at = clock::now();
+                self.look_at = self.clock.now();
             }
         }
-        if let Some(task) = Task::take_due(&mut self.leaving) {
+        if let Some(task) = Task::take_due(&mut self.leaving, self.clock.now()) {
             let result = match self.fleet.leaving() {
                 // The back end has no such call, or does not know this instance.
                 Err(FleetError::Refused(_)) => Ok(false),
@@ -294,28 +301,28 @@ impl Worker {
                 Err(task) => self.leaving = Some(task),
             }
         }
-        if let Some(task) = Task::take_due(&mut self.released) {
+        if let Some(task) = Task::take_due(&mut self.released, self.clock.now()) {
             let result = self.fleet.released();
             self.released = self.settle(task, result).err();
             if self.released.is_none() {
                 self.tell(Answer::Released)?;
             }
         }
-        if let Some((on, task)) = Task::take_due_with(&mut self.protect) {
+        if let Some((on, task)) = Task::take_due_with(&mut self.protect, self.clock.now()) {
             let result = self.fleet.protect(on);
             self.protect = self.settle(task, result).err().map(|task| (on, task));
         }
-        if let Some((demand, task)) = Task::take_due_with(&mut self.demand) {
+        if let Some((demand, task)) = Task::take_due_with(&mut self.demand, self.clock.now()) {
             self.scale(demand, task)?;
         }
-        if let Some((instance, task)) = Task::take_due_of(&mut self.replace) {
+        if let Some((instance, task)) = Task::take_due_of(&mut self.replace, self.clock.now()) {
             let result = self.fleet.replace(&instance);
             match self.settle(task, result) {
                 Ok(()) => self.counters.replaced.add(),
                 Err(task) => self.replace.push((instance, task)),
             }
         }
-        if let Some(task) = Task::take_due(&mut self.terminate) {
+        if let Some(task) = Task::take_due(&mut self.terminate, self.clock.now()) {
             self.terminate(task)?;
         }
         self.look()
@@ -330,7 +337,7 @@ impl Worker {
             }
             Err(error) => {
                 self.counters.count(&error);
-                task.failed(&error, fastrand::f64());
+                task.failed(&error, fastrand::f64(), self.clock.now());
                 Err(task)
             }
         }
@@ -338,7 +345,7 @@ impl Worker {
 
     /// Checks whether this instance is about to be ended.
     fn heed(&mut self) -> Result<(), Disconnected> {
-        let now = clock::now();
+        let now = self.clock.now();
         if now < self.notice_at {
             return Ok(());
         }
@@ -390,7 +397,7 @@ impl Worker {
                 return self.tell(Answer::Scaled(ScaleAnswer::Refused));
             }
         };
-        self.look_at = clock::now();
+        self.look_at = self.clock.now();
         self.tell(Answer::Scaled(answer))
     }
 
@@ -406,7 +413,7 @@ impl Worker {
                     tracing::info!(%reason, "the fleet keeps this node");
                     self.tell(Answer::TerminateRefused)
                 }
-                None if task.age() > TERMINATE_WITHIN => {
+                None if task.age(self.clock.now()) > TERMINATE_WITHIN => {
                     tracing::warn!(%error, "this node keeps running: it could not be terminated");
                     self.tell(Answer::TerminateRefused)
                 }
@@ -420,7 +427,7 @@ impl Worker {
 
     /// Describes the group when that is due.
     fn look(&mut self) -> Result<(), Disconnected> {
-        if clock::now() < self.look_at {
+        if self.clock.now() < self.look_at {
             return Ok(());
         }
         let result = self.see();
@@ -429,7 +436,7 @@ impl Worker {
             true => LOOK_SOON.min(self.fleet.describe_every()),
             false => self.fleet.describe_every(),
         };
-        let now = clock::now();
+        let now = self.clock.now();
         self.look_at = now.checked_add(pause.mul_f64(0.75 + fastrand::f64() / 2.0)).unwrap_or(now);
         result
     }
@@ -451,12 +458,12 @@ impl Worker {
 
     fn saw(&mut self, group: &Description) -> Result<(), Disconnected> {
         self.counters.saw(group);
-        let now_ns = u64::try_from(clock::since(self.began).as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = u64::try_from(self.clock.since(self.began).as_nanos()).unwrap_or(u64::MAX);
         let own = &self.fleet.identity().instance;
         let own = group.members.iter().find(|member| member.instance == *own && member.stage == Stage::InService);
         // Protection outlives the process: a restarted node may hold nothing and still be protected.
         if self.protect.is_none() && own.is_some_and(|own| own.protected != self.protection) {
-            self.protect = Some((self.protection, Task::new(PROTECTION)));
+            self.protect = Some((self.protection, self.task(PROTECTION)));
         }
         for trouble in self.launches.look(group, now_ns) {
             self.pursue(trouble)?;
@@ -476,7 +483,7 @@ impl Worker {
                 let waited = Duration::from_nanos(waited_ns).as_secs();
                 tracing::warn!("replacing {instance}: launched {waited} s ago, it has not joined the queue");
                 self.counters.late.add();
-                self.replace.push((instance.clone(), Task::new("cannot replace the instance that never joined")));
+                self.replace.push((instance.clone(), self.task("cannot replace the instance that never joined")));
                 self.tell(Answer::Late { instance })
             }
             Trouble::Missing { instances, desired } => {
@@ -493,7 +500,7 @@ impl Worker {
                     "the fleet's desired capacity is back at {desired} after it granted {granted}: requesting again"
                 );
                 if self.demand.is_none() {
-                    self.demand = Some((PendingDemand::again(granted), Task::new(CAPACITY)));
+                    self.demand = Some((PendingDemand::again(granted), self.task(CAPACITY)));
                 }
                 Ok(())
             }

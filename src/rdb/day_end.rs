@@ -4,7 +4,6 @@
 //! function on that snapshot, within `--limit-day-end-time`.
 
 use super::shared::Moment;
-use crate::sys::clock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -77,7 +76,7 @@ impl DayEnds {
         self.bytes.fetch_add(kept.bytes, Ordering::SeqCst);
         inner.waiting.push_back(kept);
         let most = self.time().saturating_mul(u32::try_from(days).unwrap_or(u32::MAX)).saturating_add(HANGS_AFTER);
-        inner.until = clock::now().checked_add(most);
+        inner.until = Instant::now().checked_add(most);
         Some(most)
     }
 
@@ -88,13 +87,13 @@ impl DayEnds {
 
     /// Records the start of a call.
     pub fn begun(&self, date: i32) {
-        self.inner().running = Some((date, clock::now()));
+        self.inner().running = Some((date, Instant::now()));
     }
 
     /// Returns the day of the running call and its duration so far.
     pub fn running(&self) -> Option<(i32, Duration)> {
         let (date, since) = self.inner().running?;
-        Some((date, clock::now().saturating_duration_since(since)))
+        Some((date, Instant::now().saturating_duration_since(since)))
     }
 
     /// Time limit of one call.
@@ -155,11 +154,12 @@ impl DayEnds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::Env;
     use crate::rdb::shared::Shared;
     use crate::table::store::Store;
 
     fn kept(date: i32) -> Kept {
-        Kept { date, bytes: 100, moment: Shared::new(Store::new(1 << 20).shared()).view() }
+        Kept { date, bytes: 100, moment: Shared::new(Env::system().clock, Store::new(1 << 20).shared()).view() }
     }
 
     #[test]

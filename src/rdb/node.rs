@@ -10,6 +10,7 @@ use super::report::Constants;
 use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
+use crate::env::Env;
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
@@ -102,7 +103,13 @@ impl Program {
 /// # Errors
 /// The port, the password file, the allow list or the system's memory figures are unavailable; a name cannot be interned, or
 /// a thread cannot start.
-pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, notifier: &Notifier) -> io::Result<Node> {
+pub fn prepare(
+    env: Env,
+    options: NodeOptions,
+    fleet: Box<dyn Fleet>,
+    program: Program,
+    notifier: &Notifier,
+) -> io::Result<Node> {
     let options = Arc::new(options);
     let access: Box<dyn Access> = match &options.users {
         Some(path) => Box::new(UserFile::read(path).map_err(|error| named("users (-u, -U)", path, &error))?),
@@ -123,7 +130,7 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
     let meter = Meter::new(Sources::default(), options.memory_bytes);
     let budget_bytes = meter.budget_bytes()?;
     let store = Store::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
-    let shared = Arc::new(Shared::new(store.shared()));
+    let shared = Arc::new(Shared::new(Arc::clone(&env.clock), store.shared()));
     let parts = Parts::new()?;
     let waker = parts.waker();
     let asked_to_end = signals::on_departure(Arc::clone(&waker))?;
@@ -179,9 +186,9 @@ pub fn prepare(options: NodeOptions, fleet: Box<dyn Fleet>, program: Program, no
         reactor.open_pages(http::OPEN);
     }
     reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
-    let Link { asks, answers, counters } = capacity::start(fleet, options.launch_timeout)?;
+    let Link { asks, answers, counters, running: _running } = capacity::start(&env, fleet, options.launch_timeout)?;
     shared.set_fleet(counters);
-    let ingest = Ingest::new(options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
+    let ingest = Ingest::new(env, options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
     Ok(Node { reactor, ingest, shared, identity, tap: Some(tap) })
 }
 

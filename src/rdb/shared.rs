@@ -4,7 +4,7 @@ use super::capacity::CapacityCounters;
 use super::day_end::DayEnds;
 use super::policy::Phase;
 use super::windows::Window;
-use crate::sys::clock;
+use crate::sys::clock::Clock;
 use crate::table::store::{SharedTables, Tables, Usage};
 use crate::table::{Sym, Value};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -98,7 +98,7 @@ impl Default for State {
             phase: Phase::Waiting,
             connected: false,
             refused: None,
-            shown_at: clock::now(),
+            shown_at: Instant::now(),
             live_since: None,
             waiting: None,
             protocol: "",
@@ -168,6 +168,7 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// Shared state of one node.
 pub struct Shared {
+    clock: Arc<dyn Clock>,
     pub tables: SharedTables,
     state: RwLock<Arc<State>>,
     /// Queries that have no answer yet.
@@ -194,10 +195,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(tables: SharedTables) -> Shared {
+    pub fn new(clock: Arc<dyn Clock>, tables: SharedTables) -> Shared {
+        let state = State { shown_at: clock.now(), ..State::default() };
         Shared {
+            clock,
             tables,
-            state: RwLock::default(),
+            state: RwLock::new(Arc::new(state)),
             queries_open: AtomicU64::new(0),
             queries: AtomicU64::new(0),
             query_errors: AtomicU64::new(0),
@@ -253,10 +256,10 @@ impl Shared {
                 std::thread::yield_now();
                 continue;
             }
-            if clock::since(*since.get_or_insert_with(clock::now)) >= VIEW_WITHIN {
+            if self.clock.since(*since.get_or_insert_with(|| self.clock.now())) >= VIEW_WITHIN {
                 return Moment { tables, rows, state };
             }
-            clock::sleep(LOOK_PAUSE);
+            self.clock.sleep(LOOK_PAUSE);
         }
     }
 
@@ -320,13 +323,37 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::clock::Virtual;
+    use crate::sys::clock::SystemClock;
     use crate::table::Schema;
     use crate::table::schema::ColumnSchema;
     use crate::table::store::Store;
     use crate::table::symbol::intern;
     use crate::table::vector::Attr;
     use proto::types::LONG;
+
+    /// A clock that moves only while a thread sleeps.
+    struct Sleeper {
+        began: Instant,
+        slept: Mutex<Duration>,
+    }
+
+    impl Clock for Sleeper {
+        fn now(&self) -> Instant {
+            self.began + self.wall()
+        }
+
+        fn wall(&self) -> Duration {
+            *self.slept.lock().unwrap()
+        }
+
+        fn since_boot(&self) -> Duration {
+            self.wall()
+        }
+
+        fn sleep(&self, time: Duration) {
+            *self.slept.lock().unwrap() += time;
+        }
+    }
 
     /// A store of tables that have one long column each.
     fn store(tables: &[&str]) -> Store {
@@ -342,7 +369,7 @@ mod tests {
     fn no_query_sees_a_trade_without_the_quote_before_it() {
         const ROUNDS: usize = 100_000;
         let mut store = store(&["quote", "trade"]);
-        let shared = Shared::new(store.shared());
+        let shared = Shared::new(Arc::new(SystemClock), store.shared());
         shared.show(State { changes: store.changes(), ..State::default() });
         // A vector of one long.
         let row = [&[LONG as u8, 0, 1, 0, 0, 0][..], &[0; 8]].concat();
@@ -364,12 +391,10 @@ mod tests {
     #[test]
     fn a_query_does_not_wait_for_ever_for_a_state_that_is_not_shown() {
         let store = store(&["trade"]);
-        let shared = Shared::new(store.shared());
-        clock::set_virtual(Some(Virtual { elapsed: Duration::ZERO, wall: Duration::ZERO }));
-        let began = clock::now();
+        let clock = Arc::new(Sleeper { began: Instant::now(), slept: Mutex::default() });
+        let shared = Shared::new(Arc::clone(&clock) as _, store.shared());
         let view = shared.view();
-        let waited = clock::since(began);
-        clock::set_virtual(None);
+        let waited = clock.since(clock.began);
         assert!((VIEW_WITHIN..VIEW_WITHIN * 2).contains(&waited), "{waited:?}");
         assert_ne!(view.tables.changes(), view.state.changes);
     }

@@ -8,15 +8,16 @@ use super::core::{Stamp, publish};
 use super::feed::ReadJob;
 use super::lane::LaneSpec;
 use super::worker::Worker;
+use crate::env::Env;
 use crate::log::{LogError, LogReader, LogSource, Next, Waker, parts};
 use crate::points::{self, Point};
-use crate::sys::clock;
 use bytes::Bytes;
 use proto::log::Record;
 use proto::{Limits, MessageKind, Writer, encode};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Log readers kept open between two reads of their subscribers.
@@ -48,6 +49,7 @@ pub struct Done<K> {
 /// What the catch-up thread needs for every read.
 #[derive(Clone)]
 pub struct Setup {
+    pub env: Env,
     pub tables: Current,
     pub limits: Limits,
     pub chunk_bytes: usize,
@@ -61,7 +63,8 @@ pub fn start<K: Copy + Eq + Hash + Send + 'static>(
     setup: Setup,
     waker: Waker,
 ) -> io::Result<Worker<Job<K>, Option<Done<K>>>> {
-    Worker::start("catch-up", 1, waker, move || reading(setup.clone()))
+    let spawner = Arc::clone(&setup.env.spawner);
+    Worker::start(&*spawner, "catch-up", 1, waker, move || reading(setup.clone()))
 }
 
 fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Option<Done<K>> {
@@ -74,7 +77,7 @@ fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Option<Do
         let (subscriber, serial) = (job.read.subscriber, job.read.serial);
         let reader = match readers.remove(&subscriber).filter(|reader| reader.path() == job.log.path()) {
             Some(reader) => Ok(reader),
-            None => LogReader::of(&job.log, setup.limits, setup.chunk_bytes),
+            None => LogReader::of(&setup.env, &job.log, setup.limits, setup.chunk_bytes),
         };
         let outcome = reader.and_then(|mut reader| {
             let chunk = read(&setup, &mut reader, &job)?;
@@ -96,7 +99,7 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Byte
     }
     let tables = setup.tables.get();
     let mut frames = Vec::new();
-    let now = clock::now();
+    let now = setup.env.clock.now();
     let by = now.checked_add(job.patience).unwrap_or(now);
     loop {
         match reader.next_chunk(read.bytes, read.until)? {
@@ -233,6 +236,7 @@ mod tests {
         .collect();
         records.insert(1, std::mem::take(&mut change));
         let setup = Setup {
+            env: Env::system(),
             tables: Current::new(std::sync::Arc::new(tables.clone())),
             limits: Limits::default(),
             chunk_bytes: 1 << 16,

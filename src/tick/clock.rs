@@ -4,24 +4,25 @@ use super::core::Stamp;
 use super::day::Calendar;
 use crate::config::units::RollTime;
 use crate::queue::{Date, Now};
-use crate::sys::clock;
+use crate::sys::clock as time;
 use jiff::civil;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 use proto::time::EPOCH_UNIX_S;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const NS: i64 = 1_000_000_000;
 
 /// Current time in nanoseconds since 2000.01.01 UTC.
-pub fn utc_now_ns() -> i64 {
-    let ns = i64::try_from(clock::wall().as_nanos()).unwrap_or(i64::MAX);
+pub fn utc_now_ns(clock: &dyn time::Clock) -> i64 {
+    let ns = i64::try_from(clock.wall().as_nanos()).unwrap_or(i64::MAX);
     ns.saturating_sub(EPOCH_UNIX_S.saturating_mul(NS))
 }
 
 /// Clocks of the day roll: wall clock, and time since boot.
-pub fn of_day() -> Now {
-    let steady_ns = i64::try_from(clock::since_boot().as_nanos()).unwrap_or(i64::MAX);
-    Now { wall_ns: utc_now_ns(), steady_ns }
+pub fn of_day(clock: &dyn time::Clock) -> Now {
+    let steady_ns = i64::try_from(clock.since_boot().as_nanos()).unwrap_or(i64::MAX);
+    Now { wall_ns: utc_now_ns(clock), steady_ns }
 }
 
 /// Returns the calendar date of a day number.
@@ -39,16 +40,17 @@ pub fn day_number(date: civil::Date) -> Date {
 
 /// Monotonic clock in nanoseconds since its creation, used for deadlines.
 pub struct Steady {
+    clock: Arc<dyn time::Clock>,
     began: Instant,
 }
 
 impl Steady {
-    pub fn start() -> Steady {
-        Steady { began: clock::now() }
+    pub fn start(clock: &Arc<dyn time::Clock>) -> Steady {
+        Steady { clock: Arc::clone(clock), began: clock.now() }
     }
 
     pub fn now_ns(&self) -> i64 {
-        i64::try_from(clock::since(self.began).as_nanos()).unwrap_or(i64::MAX)
+        i64::try_from(self.clock.since(self.began).as_nanos()).unwrap_or(i64::MAX)
     }
 
     /// Returns the instant at which the clock shows `at_ns`.

@@ -1,6 +1,7 @@
 //! Journal of the queue, a file beside the log.
 
-use crate::log::{self, LogFile, disk, write_at_point};
+use crate::env::{Disk, LogFile, Open};
+use crate::log::{self, write_at_point};
 use crate::points::{self, Point};
 use crate::queue::journal::{self, Record};
 use crate::queue::{Date, Params, Queue};
@@ -22,12 +23,12 @@ pub enum Journal {
 impl Journal {
     /// Appends a record to the journal at this path. For a new day, and after a failed write, the journal starts with a snapshot of the
     /// queue instead. A failed write stops nothing: nodes report what they hold when they join.
-    pub fn write(&mut self, path: &Path, record: &Record, queue: &Queue) {
+    pub fn write(&mut self, disk: &dyn Disk, path: &Path, record: &Record, queue: &Queue) {
         let failed_before = matches!(self, Journal::Failed);
         // A record after a missing one would restore a wrong state.
         let journal = match std::mem::replace(self, Journal::Failed) {
             Journal::Open(mut journal) if journal.path() == path => journal.append(record).map(|()| journal),
-            Journal::Open(_) | Journal::Failed => JournalFile::new(path, queue),
+            Journal::Open(_) | Journal::Failed => JournalFile::new(disk, path, queue),
             Journal::GivenUp => return *self = Journal::GivenUp,
             Journal::None => return *self = Journal::None,
         };
@@ -62,8 +63,8 @@ impl JournalFile {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn open(path: &Path, params: Params, date: Date) -> io::Result<(JournalFile, Queue, bool)> {
-        let mut file = disk::open(path, disk::Open::Create)?;
+    pub fn open(disk: &dyn Disk, path: &Path, params: Params, date: Date) -> io::Result<(JournalFile, Queue, bool)> {
+        let mut file = disk.open(path, Open::Create)?;
         file.try_lock()?;
         let bytes = log::whole(&*file)?;
         let read = journal::read(&bytes).and_then(|found| {
@@ -78,9 +79,9 @@ impl JournalFile {
             Ok((queue, found)) => (queue, found.good_bytes, !found.records.is_empty()),
             Err(error) => {
                 let aside = path.with_extension(format!("queue.bad.{}", bytes.len()));
-                disk::rename(path, &aside)?;
+                disk.rename(path, &aside)?;
                 tracing::error!(path = %path.display(), "{error}; moved it to {}, starting with an empty queue", aside.display());
-                file = disk::open(path, disk::Open::New)?;
+                file = disk.open(path, Open::New)?;
                 file.try_lock()?;
                 (Queue::new(params, date), 0, false)
             }
@@ -94,8 +95,8 @@ impl JournalFile {
     }
 
     /// Creates a journal that starts with a snapshot of the queue.
-    fn new(path: &Path, queue: &Queue) -> io::Result<JournalFile> {
-        let (mut journal, ..) = JournalFile::open(path, Params::default(), queue.date())?;
+    fn new(disk: &dyn Disk, path: &Path, queue: &Queue) -> io::Result<JournalFile> {
+        let (mut journal, ..) = JournalFile::open(disk, path, Params::default(), queue.date())?;
         journal.append(&queue.snapshot())?;
         Ok(journal)
     }

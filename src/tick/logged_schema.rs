@@ -10,9 +10,9 @@
 use super::core::older::older;
 use super::core::schema::{TableSpec, Tables};
 use super::verify::is_acceptable;
-use crate::log::{self, LogError, LogReader, disk};
+use crate::env::{Disk, Env, Open};
+use crate::log::{self, LogError, LogReader};
 use crate::protocol::tables::put_empty;
-use crate::sys::clock;
 use crate::table::schema::Schema;
 use crate::table::{symbol, wire};
 use proto::log::Record;
@@ -83,9 +83,9 @@ pub fn schema_path(log: &Path) -> PathBuf {
 ///
 /// # Errors
 /// A change that the log's records do not allow, described; the log cannot be read.
-pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted, LoggedSchemaError> {
+pub fn adopt(env: &Env, log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted, LoggedSchemaError> {
     let path = schema_path(log);
-    let noted = read(&path, &reading.limits).unwrap_or_else(|error| {
+    let noted = read(&*env.disk, &path, &reading.limits).unwrap_or_else(|error| {
         tracing::warn!(path = %path.display(), "{error}; reading the log's records instead");
         None
     });
@@ -98,7 +98,7 @@ pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted,
         true => {
             noted.schemas.iter().filter(|schema| noted.changed.contains(symbol::text(schema.name))).cloned().collect()
         }
-        false => logged_changes(log, reading)?,
+        false => logged_changes(env, log, reading)?,
     };
     let adopted = with_changes(adopted, &changes);
     let tables = &adopted.tables;
@@ -108,13 +108,13 @@ pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted,
             .iter()
             .filter_map(|before| Some((symbol::text(before.name).to_vec(), change_of(before, tables)?)))
             .collect();
-        if changes.is_empty() { None } else { first_recorded(log, reading, &changes)? }
+        if changes.is_empty() { None } else { first_recorded(env, log, reading, &changes)? }
     } else {
-        unfit_record(log, tables, reading)?
+        unfit_record(env, log, tables, reading)?
     };
     let written = match change {
         Some(change) => return Err(LoggedSchemaError::Refused { log: log.to_path_buf(), change }),
-        None => write(log, &adopted),
+        None => write(&*env.disk, log, &adopted),
     };
     // Does not stop the start: the next one derives nearly as much from the records.
     if let Err(error) = written {
@@ -125,8 +125,8 @@ pub fn adopt(log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted,
 
 /// Returns the tables with the columns that `.u.schema` added during a day that has ended: nothing is rejected, because its log is not
 /// continued.
-pub fn go_on_from(log: &Path, adopted: &Adopted, limits: &Limits) -> Adopted {
-    match read(&schema_path(log), limits) {
+pub fn go_on_from(disk: &dyn Disk, log: &Path, adopted: &Adopted, limits: &Limits) -> Adopted {
+    match read(disk, &schema_path(log), limits) {
         Ok(Some(Noted { schemas, changed })) => {
             let changes: Vec<Schema> =
                 schemas.into_iter().filter(|schema| changed.contains(symbol::text(schema.name))).collect();
@@ -173,9 +173,9 @@ fn names_after(schema: &Schema, columns: usize) -> String {
 }
 
 /// Returns the schema changes recorded in a log, in order.
-fn logged_changes(log: &Path, reading: Reading) -> Result<Vec<Schema>, LogError> {
+fn logged_changes(env: &Env, log: &Path, reading: Reading) -> Result<Vec<Schema>, LogError> {
     let mut changes = Vec::new();
-    each_record(log, reading, |_, record| {
+    each_record(env, log, reading, |_, record| {
         if record.is_schema() {
             let name = symbol::intern(record.table).ok();
             let schema = name.and_then(|name| Schema::of(name, &wire::data(&record.columns).ok()?));
@@ -209,6 +209,7 @@ pub(super) fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
 
 /// Calls `look` for each record of the log.
 fn each_record(
+    env: &Env,
     log: &Path,
     reading: Reading,
     mut look: impl FnMut(u64, &Record<'_>) -> ControlFlow<()>,
@@ -216,8 +217,8 @@ fn each_record(
     if reading.tip == 0 {
         return Ok(());
     }
-    let mut reader = LogReader::open(log, reading.limits, reading.chunk_bytes)?;
-    reader.replay(0..reading.tip, CHUNK_BYTES, clock::now(), |chunk| {
+    let mut reader = LogReader::open(env, log, reading.limits, reading.chunk_bytes)?;
+    reader.replay(0..reading.tip, CHUNK_BYTES, env.clock.now(), |chunk| {
         let mut records = chunk.records().filter_map(|(index, record)| Some((index, record?)));
         records.try_for_each(|(index, record)| look(index, &record))
     })?;
@@ -226,12 +227,13 @@ fn each_record(
 
 /// Returns the change of the first changed table that has a record in the log.
 fn first_recorded(
+    env: &Env,
     log: &Path,
     reading: Reading,
     changes: &BTreeMap<Vec<u8>, String>,
 ) -> Result<Option<String>, LogError> {
     let mut found = None;
-    each_record(log, reading, |_, record| {
+    each_record(env, log, reading, |_, record| {
         found = changes.get(record.table).filter(|_| !record.is_schema()).cloned();
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
@@ -239,9 +241,9 @@ fn first_recorded(
 }
 
 /// Describes the first table, or missing table, whose last record does not fit; `None` if all fit.
-fn unfit_record(log: &Path, tables: &Tables, reading: Reading) -> Result<Option<String>, LogError> {
+fn unfit_record(env: &Env, log: &Path, tables: &Tables, reading: Reading) -> Result<Option<String>, LogError> {
     let mut unfit: BTreeMap<Vec<u8>, Option<u64>> = BTreeMap::new();
-    each_record(log, reading, |index, record| {
+    each_record(env, log, reading, |index, record| {
         if record.is_schema() {
             return ControlFlow::Continue(());
         }
@@ -297,8 +299,8 @@ fn decode(bytes: &[u8], limits: &Limits) -> Option<Noted> {
 }
 
 /// Reads the schema beside a log; `None` if there is no file.
-fn read(path: &Path, limits: &Limits) -> io::Result<Option<Noted>> {
-    let file = match disk::open(path, disk::Open::Read) {
+fn read(disk: &dyn Disk, path: &Path, limits: &Limits) -> io::Result<Option<Noted>> {
+    let file = match disk.open(path, Open::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -311,21 +313,20 @@ fn read(path: &Path, limits: &Limits) -> io::Result<Option<Noted>> {
 ///
 /// # Errors
 /// Those of the file system.
-pub(super) fn write(log: &Path, adopted: &Adopted) -> io::Result<()> {
+pub(super) fn write(disk: &dyn Disk, log: &Path, adopted: &Adopted) -> io::Result<()> {
     let path = schema_path(log);
     let bytes = encode(adopted).map_err(io::Error::other)?;
-    let is_written =
-        disk::open(&path, disk::Open::Read).and_then(|file| log::whole(&*file)).is_ok_and(|old| old == bytes);
+    let is_written = disk.open(&path, Open::Read).and_then(|file| log::whole(&*file)).is_ok_and(|old| old == bytes);
     if is_written {
         return Ok(());
     }
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    let file = disk::open(&new, disk::Open::Create)?;
+    let file = disk.open(&new, Open::Create)?;
     file.truncate(0)?;
     log::write_all(&*file, &bytes, 0)?;
     file.sync_all()?;
-    disk::rename(&new, &path)?;
-    disk::sync_directory_of(&path)
+    disk.rename(&new, &path)?;
+    disk.sync_directory_of(&path)
 }

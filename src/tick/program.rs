@@ -9,6 +9,7 @@ use super::host::SnapshotHost;
 use super::query::Bounds;
 use super::worker::Worker;
 use crate::config::Limit;
+use crate::env::Spawner;
 use crate::log::Waker;
 use crate::net::ConnId;
 use crate::q::startup::Startup;
@@ -81,7 +82,7 @@ impl Logins {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub fn start(globals: &Globals, bounds: Bounds, waker: Waker) -> io::Result<Option<Logins>> {
+    pub fn start(spawner: &dyn Spawner, globals: &Globals, bounds: Bounds, waker: Waker) -> io::Result<Option<Logins>> {
         if symbol::find(b".z.pw").is_none_or(|name| globals.get(name).is_none()) {
             return Ok(None);
         }
@@ -95,7 +96,7 @@ impl Logins {
                 (login.conn, admitted.unwrap_or(false))
             }
         };
-        Worker::start("logins", 1, waker, work).map(|worker| Some(Logins(worker)))
+        Worker::start(spawner, "logins", 1, waker, work).map(|worker| Some(Logins(worker)))
     }
 
     /// Submits a login to be decided.

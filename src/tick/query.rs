@@ -5,6 +5,7 @@ use super::host::SnapshotHost;
 use super::program;
 use super::sends::{Connections, Sends};
 use super::worker::Worker;
+use crate::env::Spawner;
 use crate::log::Waker;
 use crate::net::{ConnId, Peer, Request, message};
 use crate::q::{self, Caller, Host, NEEDS_OWNER, QError, Rules, from_view, to_wire};
@@ -83,6 +84,7 @@ impl Bounds {
 /// # Errors
 /// The system's, if it has no thread left.
 pub fn start(
+    spawner: &dyn Spawner,
     threads: usize,
     bounds: Bounds,
     rules: Arc<Rules>,
@@ -98,7 +100,7 @@ pub fn start(
             run(query, bounds, &rules, &codec)
         }
     };
-    Worker::start("query", threads, waker, work)
+    Worker::start(spawner, "query", threads, waker, work)
 }
 
 fn run(query: Query, bounds: Bounds, rules: &Rules, codec: &Limits) -> Done {

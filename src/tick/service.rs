@@ -11,6 +11,7 @@ use super::query::{self, Bounds, Done, From, Query, Work};
 use super::sends::{Connections, Sends};
 use super::worker::Worker;
 use crate::config::Limit;
+use crate::env::Env;
 use crate::log::Waker;
 use crate::metrics;
 use crate::net::http::{self, Page};
@@ -79,6 +80,7 @@ impl TickService {
     /// # Errors
     /// The system's, if it has no thread left.
     pub fn new(
+        env: &Env,
         plant: Plant,
         options: ServiceOptions,
         waker: Waker,
@@ -91,8 +93,8 @@ impl TickService {
             Timer { function, every, next: Instant::now().checked_add(every) }
         });
         let rules = Arc::new(rules);
-        let logins = Logins::start(&globals, handler, Arc::clone(&waker))?;
-        let queries = query::start(threads, query, Arc::clone(&rules), codec, waker)?;
+        let logins = Logins::start(&*env.spawner, &globals, handler, Arc::clone(&waker))?;
+        let queries = query::start(&*env.spawner, threads, query, Arc::clone(&rules), codec, waker)?;
         Ok(TickService {
             plant,
             codec,
@@ -130,17 +132,6 @@ impl TickService {
     pub fn come_round(&mut self, ctl: &mut dyn Links) {
         self.plant.woken(ctl);
         self.queries_done(ctl);
-    }
-
-    /// Simulation hook: whether a background thread has a job.
-    pub fn work_is_due(&self) -> bool {
-        self.plant.work_is_due() || self.queries.is_due()
-    }
-
-    /// Simulation hook: runs one job of each background thread.
-    pub fn step_work(&self) {
-        self.plant.step_work();
-        self.queries.step();
     }
 
     fn little(&mut self, conn: ConnId, body: &[u8], ctl: &mut dyn Links) {

@@ -9,11 +9,11 @@ use super::core::{Stamp, publish};
 use super::filter::Filter;
 use super::lane::LaneSpec;
 use super::worker::Worker;
+use crate::env::Env;
 use crate::log::{Keep, LogError, LogReader, LogSource, Proof, Waker, columns_of, window_proof};
 use crate::net::ConnId;
 use crate::points::{self, Point};
 use crate::queue::{Date, Handle, UpdateIndex, Window};
-use crate::sys::clock;
 use proto::Limits;
 use proto::log::Record;
 use std::io;
@@ -80,16 +80,23 @@ pub enum Answer {
 ///
 /// # Errors
 /// The system's, if it has no thread left.
-pub fn start(tables: Current, limits: Limits, chunk_bytes: usize, waker: Waker) -> io::Result<Worker<Job, Done>> {
-    Worker::start("verify", 1, waker, move || {
-        let tables = tables.clone();
-        move |job: Job| answer(&tables.get(), &limits, chunk_bytes, job)
+pub fn start(
+    env: &Env,
+    tables: Current,
+    limits: Limits,
+    chunk_bytes: usize,
+    waker: Waker,
+) -> io::Result<Worker<Job, Done>> {
+    Worker::start(&*env.spawner, "verify", 1, waker, || {
+        let (env, tables) = (env.clone(), tables.clone());
+        move |job: Job| answer(&env, &tables.get(), &limits, chunk_bytes, job)
     })
 }
 
-fn answer(tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Done {
-    let deadline = clock::now().checked_add(PATIENCE).unwrap_or_else(clock::now);
-    let answer = LogReader::of(&job.log, *limits, chunk_bytes).and_then(|mut reader| match &job.question {
+fn answer(env: &Env, tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Done {
+    let now = env.clock.now();
+    let deadline = now.checked_add(PATIENCE).unwrap_or(now);
+    let answer = LogReader::of(env, &job.log, *limits, chunk_bytes).and_then(|mut reader| match &job.question {
         Question::Proof { window, held } => {
             let logged = proof_of(tables, &job.spec, &mut reader, *window, deadline)?;
             points::reach(Point::ProofCompared);
@@ -271,7 +278,7 @@ mod tests {
         let mut job = Job { handle, conn: None, date: Date(1), log, spec, question, failures: 0 };
         let mut pauses = Vec::new();
         while pauses.iter().sum::<Duration>() < Duration::from_secs(86_400) {
-            let done = answer(&tables(), &Limits::default(), 4096, job);
+            let done = answer(&Env::system(), &tables(), &Limits::default(), 4096, job);
             assert!(done.answer.is_err());
             job = done.job;
             pauses.push(job.put_off());

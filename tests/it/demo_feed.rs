@@ -2,6 +2,7 @@
 
 use crate::fake_tickerplant::{Faults, start, write_log};
 use crate::harness::{Directory, Process, elastick, wait_for};
+use elastick::env::Env;
 use elastick::log::{Keep, LogReader, Proof, TableProof, window_proof};
 use proto::Value;
 use serde_json::Value as Json;
@@ -170,7 +171,7 @@ fn nothing_is_lost_or_doubled_when_the_tickerplant_is_killed() {
     assert_eq!((&summary["updates"], &summary["reconnects"]), (&Json::from(50_000), &Json::from(2)));
     assert!(running.stop().success());
     let limits = proto::Limits::default();
-    let mut reader = LogReader::open(&logged().1, limits, 1 << 20).expect("a log");
+    let mut reader = LogReader::open(&Env::system(), &logged().1, limits, 1 << 20).expect("a log");
     let by = Instant::now() + Duration::from_secs(60);
     let proof = window_proof(&mut reader, 0..50_000, by, |_, _, _| Keep::Whole).expect("50,000 updates");
     assert_eq!(proof, accepted(&summary));

@@ -3,6 +3,7 @@
 use crate::harness::{Process, elastick, wait_for};
 use crate::metrics::{page, scrape};
 use crate::tick_support::*;
+use elastick::env::Env;
 use elastick::log::{LogReader, Next};
 use elastick::net::Client;
 use proto::{Limits, Value};
@@ -53,7 +54,7 @@ fn assert_a_new_node_gets(tick: &Tick, rows: i64) {
 
 /// Number of updates in a file.
 fn updates_in(log: &Path) -> u64 {
-    let mut reader = LogReader::open(log, Limits::default(), 1 << 16).expect("a log");
+    let mut reader = LogReader::open(&Env::system(), log, Limits::default(), 1 << 16).expect("a log");
     while let Next::Chunk(_) = reader.next_chunk(1 << 16, u64::MAX).expect("it can be read") {}
     reader.position()
 }

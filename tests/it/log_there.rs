@@ -3,6 +3,7 @@
 use crate::harness::{Directory, Process, elastick, wait_for};
 use crate::metrics::{page, scrape};
 use crate::tick_support::*;
+use elastick::env::Env;
 use elastick::log::{LogReader, Next, log_path};
 use elastick::net::Client;
 use proto::{Limits, Value};
@@ -30,7 +31,7 @@ fn logged(name: &str, updates: std::ops::Range<i64>) -> (Directory, PathBuf) {
 }
 
 fn updates_in(log: &Path) -> u64 {
-    let mut reader = LogReader::open(log, Limits::default(), 1 << 16).expect("a log");
+    let mut reader = LogReader::open(&Env::system(), log, Limits::default(), 1 << 16).expect("a log");
     while let Next::Chunk(_) = reader.next_chunk(1 << 16, u64::MAX).expect("it can be read") {}
     reader.position()
 }

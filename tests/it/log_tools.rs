@@ -2,6 +2,7 @@
 
 use crate::harness::{Directory, elastick};
 use elastick::config::{Damage, Durability, RequiredMount};
+use elastick::env::Env;
 use elastick::log::{LogOptions, LogWriter, log_path, side_path};
 use jiff::civil::Date;
 use serde_json::Value as Json;
@@ -26,6 +27,7 @@ fn update(table: &str, rows: usize) -> Vec<u8> {
 
 fn writer(directory: &Directory) -> LogWriter {
     let options = LogOptions {
+        env: Env::system(),
         dir: directory.path().to_path_buf(),
         src: "sym".to_string(),
         durability: Durability::Os,

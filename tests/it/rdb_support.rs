@@ -2,6 +2,7 @@
 
 use crate::harness::{Directory, wait_for};
 use elastick::config::{Program, Settings};
+use elastick::env::Env;
 use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Notice};
 use elastick::net::message;
 use elastick::rdb::capacity;
@@ -117,7 +118,7 @@ impl Node {
         let fleet = Box::new(Notes { identity: identity.clone(), asked: Arc::clone(&asked), keeps });
         let meter = Meter::new(Sources::default(), options.memory_bytes);
         let store = Store::new(usize::try_from(meter.budget_bytes().expect("figures")).expect("fits"));
-        let shared = Arc::new(Shared::new(store.shared()));
+        let shared = Arc::new(Shared::new(Env::system().clock, store.shared()));
         let node = ingest::Identity {
             node: "node-1".to_string(),
             queue: "rdb".to_string(),
@@ -126,9 +127,10 @@ impl Node {
             instance: identity.instance.clone(),
             process: String::new(),
         };
-        let fleet = capacity::start(fleet, options.launch_timeout).expect("thread");
+        let fleet = capacity::start(&Env::system(), fleet, options.launch_timeout).expect("thread");
         let fleet = (fleet.asks, fleet.answers);
-        let mut ingest = Ingest::new(options, node, Arc::clone(&shared), store, meter, fleet).expect("figures");
+        let mut ingest =
+            Ingest::new(Env::system(), options, node, Arc::clone(&shared), store, meter, fleet).expect("figures");
         let thread = std::thread::spawn(move || ingest.run(|| {}));
         Node { shared, asked, thread: Some(thread) }
     }

@@ -2,6 +2,7 @@
 
 use super::limits;
 use elastick::config::{ChangedBlocks, Damage, Durability, RequiredMount};
+use elastick::env::Env;
 use elastick::log::{
     DamagedRange, FaultKind, LogOptions, LogReader, LogWriter, Next, log_path, rebuild, repair, show, side_path, survey,
 };
@@ -169,7 +170,7 @@ fn is_uneven(record: &[u8]) -> bool {
 
 /// Returns every record from an update on; `None` if the log cannot be read.
 fn records(path: &Path, first: u64) -> Option<Vec<Vec<u8>>> {
-    let mut reader = LogReader::open(path, limits(), CHUNK_BYTES).ok()?;
+    let mut reader = LogReader::open(&Env::system(), path, limits(), CHUNK_BYTES).ok()?;
     reader.seek(first).ok()?;
     let mut records = Vec::new();
     while let Next::Chunk(chunk) = reader.next_chunk(CHUNK_BYTES, u64::MAX).ok()? {
@@ -256,6 +257,7 @@ impl Log<'_> {
     /// Opens the log, appends a record, closes it. Returns the number of updates and whether the log was intact; `None` if it was rejected.
     fn append(&self) -> Option<(u64, bool)> {
         let options = LogOptions {
+            env: Env::system(),
             dir: self.folder.to_path_buf(),
             src: SRC.to_string(),
             durability: Durability::Os,

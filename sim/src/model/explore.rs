@@ -4,8 +4,6 @@ use super::Bounds;
 use super::heal::Healer;
 use super::state::State;
 use super::steps::{Act, Model};
-use elastick::log::disk;
-use elastick::sys::clock;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::fmt;
@@ -225,7 +223,5 @@ pub fn check(bounds: Bounds, time: Option<Duration>, mut told: impl FnMut(usize,
             healing: healer.states(),
         })
     });
-    clock::set_virtual(None);
-    disk::set_virtual(None);
     Ok(result?)
 }

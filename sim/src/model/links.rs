@@ -1,11 +1,13 @@
 //! The model tickerplant's connections. Output is kept until the step ends.
 
+use crate::clock::VirtualClock;
 use bytes::Bytes;
 use elastick::config::Limit;
 use elastick::metrics::Snapshot;
 use elastick::net::{ConnId, Links, Peer, Request};
-use elastick::sys::clock;
+use elastick::sys::clock::Clock;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An action that the tickerplant requests.
@@ -16,8 +18,8 @@ pub enum Wish {
 }
 
 /// The tickerplant's connections.
-#[derive(Default)]
 pub struct ModelLinks {
+    clock: Arc<VirtualClock>,
     open: BTreeMap<ConnId, Peer>,
     request: Option<Request>,
     pub wishes: Vec<Wish>,
@@ -34,6 +36,16 @@ pub fn place(conn: ConnId) -> u8 {
 }
 
 impl ModelLinks {
+    pub fn new(clock: &Arc<VirtualClock>) -> ModelLinks {
+        ModelLinks {
+            clock: Arc::clone(clock),
+            open: BTreeMap::new(),
+            request: None,
+            wishes: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
     pub fn open(&mut self, conn: ConnId) {
         let peer = Peer { user: Vec::new(), ip: std::net::Ipv4Addr::LOCALHOST.into(), capability: 3, local: true };
         self.open.insert(conn, peer);
@@ -101,7 +113,7 @@ impl Links for ModelLinks {
     fn set_keepalive(&mut self, _: ConnId, _: Duration) {}
 
     fn now(&self) -> Instant {
-        clock::now()
+        self.clock.now()
     }
 
     fn stop(&mut self) {}

@@ -3,18 +3,18 @@
 use super::parts::Part;
 use super::updates::{self, FIRST_DATE, ROWS, Rom, Tips, number};
 use super::{Context, TWIN};
+use crate::clock::{Virtual, VirtualClock};
 use crate::mutants::node as mutants;
+use crate::process::Process as Surroundings;
 use elastick::config::Limits;
 use elastick::config::options::Protocol;
 use elastick::config::units::Scale;
-use elastick::log::disk;
 use elastick::rdb::capacity::{Answer, Ask};
 use elastick::rdb::ingest::{Fault, Identity, Ingest};
 use elastick::rdb::meter::Meter;
 use elastick::rdb::options::NodeOptions;
 use elastick::rdb::policy::{self, Phase};
 use elastick::rdb::shared::{Ending, Shared};
-use elastick::sys::clock::{self, Virtual};
 use elastick::table::store::Store;
 use elastick::table::{Items, Value};
 use std::ops::Range;
@@ -105,6 +105,7 @@ struct Process {
 
 /// A place for a node; `process` is `None` while none runs.
 pub struct Node {
+    clock: Arc<VirtualClock>,
     rom: Arc<Rom>,
     place: u8,
     life: u8,
@@ -127,9 +128,7 @@ fn options() -> Result<NodeOptions, String> {
 
 impl Node {
     fn enter(&self) {
-        clock::set_virtual(Some(TIME));
-        let files: Arc<dyn disk::Disk> = Arc::<Rom>::clone(&self.rom);
-        disk::set_virtual(Some(files));
+        self.clock.set(TIME);
     }
 
     fn name(&self) -> String {
@@ -141,7 +140,8 @@ impl Node {
     fn start(&mut self) -> Result<(), String> {
         self.starts = self.starts.saturating_add(u8::from(self.has_twin));
         let store = Store::of_world(usize::try_from(BUDGET_BYTES).unwrap_or(usize::MAX));
-        let shared = Arc::new(Shared::new(store.shared()));
+        let env = Surroundings::new(Arc::<Rom>::clone(&self.rom), &self.clock).env;
+        let shared = Arc::new(Shared::new(Arc::clone(&env.clock), store.shared()));
         let (asks, asked) = channel();
         let (answers, answered) = channel();
         let identity = Identity {
@@ -158,7 +158,7 @@ impl Node {
         };
         let meter = Meter::of_budget(BUDGET_BYTES);
         let link = (asks, answered);
-        let ingest = Ingest::new(Arc::new(options()?), identity, Arc::clone(&shared), store, meter, link);
+        let ingest = Ingest::new(env, Arc::new(options()?), identity, Arc::clone(&shared), store, meter, link);
         let ingest = ingest.map_err(|error| error.to_string())?;
         self.process =
             Some(Process { ingest, shared, asked, answers, connected: false, comes_round: false, filled: false });
@@ -338,6 +338,7 @@ impl Part for Node {
 
     fn new(context: &Context) -> Node {
         Node {
+            clock: Arc::new(VirtualClock::new(TIME)),
             rom: Arc::new(Rom::new(Arc::clone(&context.logs))),
             place: 0,
             life: 0,

@@ -5,14 +5,14 @@ use super::links::{ModelLinks, Wish, conn, place};
 use super::parts::Part;
 use super::updates::{self, DAYS, FIRST_DATE, LOG_DIR, TABLE, Tips, log_path};
 use crate::audit::queues;
+use crate::clock::{Virtual, VirtualClock};
 use crate::disk::{Storage, TICK_HOST};
 use crate::hosts;
 use crate::mutants::tick as mutants;
+use crate::process::Process;
 use crate::rng::Rng;
 use elastick::config::{Damage, Durability, Limits, RequiredMount, units};
-use elastick::log::disk;
 use elastick::queue::{self, Date, Params, Queue, State};
-use elastick::sys::clock::{self, Virtual};
 use elastick::table::vector::Attr;
 use elastick::table::{Schema, Sym, schema::ColumnSchema, symbol};
 use elastick::tick::core::schema::Tables;
@@ -85,7 +85,8 @@ pub struct Tick {
     storage: Storage,
     service: Option<TickService>,
     links: ModelLinks,
-    files: Arc<dyn disk::Disk>,
+    clock: Arc<VirtualClock>,
+    process: Process,
     starts: u32,
     now: Duration,
     /// Updates of each day that were acknowledged to the publisher.
@@ -107,13 +108,12 @@ pub fn tables() -> Arc<Tables> {
 impl Tick {
     fn enter(&self) {
         let wall = NOON.saturating_add(self.now);
-        clock::set_virtual(Some(Virtual { elapsed: self.now, wall }));
-        disk::set_virtual(Some(Arc::clone(&self.files)));
+        self.clock.set(Virtual { elapsed: self.now, wall });
     }
 
     fn start(&mut self) -> Result<(), String> {
         self.starts = self.starts.saturating_add(1);
-        self.files = self.storage.of(TICK_HOST, self.starts);
+        self.process = Process::new(self.storage.of(TICK_HOST, self.starts), &self.clock);
         self.enter();
         let limits = Limits { log_read_chunk_bytes: 1 << 20, log_buffer_bytes: 64 << 10, ..Limits::default() };
         let options = PlantOptions {
@@ -134,11 +134,13 @@ impl Tick {
             self.storage.remove(&path);
         }
         let waker: elastick::log::Waker = Arc::new(|| {});
-        let plant = Plant::start(options, tables(), Arc::clone(&waker)).map_err(|error| error.to_string())?;
+        let plant = Plant::start(self.process.env.clone(), options, tables(), Arc::clone(&waker));
+        let plant = plant.map_err(|error| error.to_string())?;
         let (_, watched) = std::sync::mpsc::channel();
-        let service = TickService::new(plant, hosts::service_options(codec()), waker, Arc::default(), watched);
+        let service =
+            TickService::new(&self.process.env, plant, hosts::service_options(codec()), waker, Arc::default(), watched);
         self.service = Some(service.map_err(|error| error.to_string())?);
-        self.links = ModelLinks::default();
+        self.links = ModelLinks::new(&self.clock);
         self.links.open(conn(PUBLISHER));
         Ok(())
     }
@@ -169,7 +171,7 @@ impl Tick {
         while let Some(service) = &mut self.service {
             service.plant.end_iteration(&mut self.links);
             let (wishes, notices) = (std::mem::take(&mut self.links.wishes), std::mem::take(&mut self.links.notices));
-            let is_done = wishes.is_empty() && notices.is_empty() && !service.work_is_due();
+            let is_done = wishes.is_empty() && notices.is_empty() && !self.process.work_is_due();
             for wish in wishes {
                 match wish {
                     Wish::Send(to, bytes) if place(to) == PUBLISHER => self.acknowledged_by(&bytes),
@@ -191,8 +193,8 @@ impl Tick {
             if is_done {
                 break;
             }
-            if service.work_is_due() {
-                service.step_work();
+            if self.process.work_is_due() {
+                self.process.work();
                 service.come_round(&mut self.links);
             }
         }
@@ -228,7 +230,7 @@ impl Tick {
 
     fn dies(&mut self) {
         self.service = None;
-        self.links = ModelLinks::default();
+        self.links = ModelLinks::new(&self.clock);
     }
 
     fn acts(&mut self, input: &Input, context: &mut Context) -> Result<Vec<Said>, String> {
@@ -260,7 +262,8 @@ impl Tick {
             }
             Input::TimePasses => {
                 let deadline = self.service.as_ref().and_then(|service| service.plant.queue_deadline());
-                let wait = deadline.map(|at| at.saturating_duration_since(clock::now())).unwrap_or_default();
+                let wait =
+                    deadline.map(|at| at.saturating_duration_since(self.process.env.clock.now())).unwrap_or_default();
                 self.now = self.now.saturating_add(wait);
                 self.enter();
                 if let Some(service) = &mut self.service {
@@ -346,11 +349,13 @@ impl Part for Tick {
 
     fn new(_: &Context) -> Tick {
         let storage = Storage::new(Rng::new(1), false);
+        let clock = Arc::new(VirtualClock::new(Virtual { elapsed: Duration::ZERO, wall: NOON }));
         Tick {
-            files: storage.of(TICK_HOST, 0),
+            process: Process::new(storage.of(TICK_HOST, 0), &clock),
+            links: ModelLinks::new(&clock),
+            clock,
             storage,
             service: None,
-            links: ModelLinks::default(),
             starts: 0,
             now: Duration::ZERO,
             acknowledged: Tips::default(),

@@ -2,8 +2,7 @@
 //! code under test.
 
 use bytes::Bytes;
-use elastick::log::LogFile;
-use elastick::log::disk::{Disk, Open, WriterProcess};
+use elastick::env::{Disk, LogFile, Open, WriterProcess};
 use std::fs::TryLockError;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,8 @@
 //! Mutants of a process's disk.
 
 use super::{Defect, is_planted};
-use elastick::log::LogFile;
+use elastick::env::{Disk, LogFile, Open, WriterProcess};
 use elastick::log::date_of;
-use elastick::log::disk::{Disk, Open, WriterProcess};
 use elastick::sys::fs::Place;
 use std::fs::TryLockError;
 use std::io;
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Returns the disk as a process with the mutant uses it.
-pub fn of(disk: impl Disk + Send + Sync + 'static) -> Arc<dyn Disk> {
+pub fn of(disk: impl Disk + 'static) -> Arc<dyn Disk> {
     let is_of_disk = [Defect::SyncErrorIgnored, Defect::AckBeforeDurable, Defect::PublishBeforeLog];
     if is_of_disk.into_iter().any(is_planted) { Arc::new(Mutant(disk)) } else { Arc::new(disk) }
 }

@@ -5,7 +5,6 @@ use elastick::log::{Keep, LogReader, Proof, Reads, queue_path, window_proof};
 use elastick::net::{ConnId, Links};
 use elastick::protocol::{Filter, FromNode, Join, Leaving, names};
 use elastick::queue::{Handle, Leaving as When, Params, State, Subscriber, Subscription};
-use elastick::sys::clock;
 use elastick::tick::plant::Plant;
 use elastick::tick::service::TickService;
 use proto::{Endian, Header, Limits, MessageKind, View};
@@ -166,10 +165,12 @@ fn logged(plant: &Plant, conn: ConnId, window: Range<u64>, date: Option<i32>) ->
         return None;
     }
     let path: &Path = plant.log_path()?;
-    let mut reader = LogReader::open_until(path, Limits::default(), 1 << 20, Reads::Cached, clock::now()).ok()?;
+    let mut reader =
+        LogReader::open_until(plant.env(), path, Limits::default(), 1 << 20, Reads::Cached, plant.env().clock.now())
+            .ok()?;
     let keep = |table: &[u8]| match tabs.iter().any(|tab| tab.is_empty() || tab == table) {
         true => Keep::Whole,
         false => Keep::Skip,
     };
-    window_proof(&mut reader, window, clock::now(), |_, record, _| keep(record.table)).ok()
+    window_proof(&mut reader, window, plant.env().clock.now(), |_, record, _| keep(record.table)).ok()
 }

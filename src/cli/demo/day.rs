@@ -11,6 +11,7 @@ use crate::cli::CliError;
 use crate::cli::feed::Summary;
 use crate::cli::json;
 use crate::config::units::Scale;
+use crate::env::Env;
 use crate::feed::curve::DAY_NS;
 use crate::fleet::Stage;
 use crate::log::{Keep, LogReader, Proof, window_proof};
@@ -363,7 +364,7 @@ fn account(path: &Path) -> Result<Proof, CliError> {
 /// Returns the log's proof of a window.
 fn logged(path: &Path, first: u64, last: u64) -> Result<Proof, CliError> {
     let limits = Limits::default();
-    let mut reader = LogReader::open(path, limits, 1 << 20).map_err(CliError::failed)?;
+    let mut reader = LogReader::open(&Env::system(), path, limits, 1 << 20).map_err(CliError::failed)?;
     let deadline = Instant::now().checked_add(SETTLE).unwrap_or_else(Instant::now);
     window_proof(&mut reader, first..last, deadline, |_, _, _| Keep::Whole).map_err(CliError::failed)
 }

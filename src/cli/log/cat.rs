@@ -4,6 +4,7 @@ use super::Job;
 use crate::cli::error::CliError;
 use crate::cli::json;
 use crate::config::options;
+use crate::env::Env;
 use crate::log::{LogError, LogReader, columns_of, parts, show};
 use proto::{Endian, View};
 use serde::Serialize;
@@ -35,7 +36,8 @@ pub fn cat(job: &Job) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
     for path in &job.files {
         job.warn_of_damage(path, window.clone())?;
-        let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
+        let mut reader =
+            LogReader::open(&Env::system(), path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
         let mut written = Ok(());
         let read = reader.replay(window.clone(), job.chunk_bytes, Instant::now(), |chunk| {
             for (index, bytes) in chunk.iter() {

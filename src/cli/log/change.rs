@@ -6,6 +6,7 @@ use crate::cli::error::CliError;
 use crate::cli::json;
 use crate::cli::progress::Progress;
 use crate::config::{ChangedBlocks, options};
+use crate::env::Env;
 use crate::log::{self, DamagedRange, FaultKind, LogReader, SliceError, repair as mend};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -42,7 +43,7 @@ pub fn slice(job: &Job) -> Result<(), CliError> {
     let (window, tables) = (job.window()?, job.tables()?);
     let out = job.settings.get(&options::OUT)?;
     job.warn_of_damage(path, window.clone())?;
-    let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
+    let mut reader = LogReader::open(&Env::system(), path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
     let mut write = |to: &mut dyn Write| {
         log::slice(&mut reader, window.clone(), &tables, job.chunk_bytes, to).map_err(|error| match error {
             SliceError::Output(error) => CliError::Output(error),

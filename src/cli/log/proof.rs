@@ -4,6 +4,7 @@ use super::Job;
 use super::report::DamageDocument;
 use crate::cli::error::CliError;
 use crate::cli::json;
+use crate::env::Env;
 use crate::log::{DamagedRange, Keep, LogError, LogReader, Proof, damaged_in, survey, window_proof};
 use serde::Serialize;
 use std::io::Write;
@@ -28,7 +29,8 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
             )));
         }
         let window = window.start..last;
-        let mut reader = LogReader::open(path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
+        let mut reader =
+            LogReader::open(&Env::system(), path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
         let wanted = |table: &[u8]| tables.is_empty() || tables.iter().any(|name| name == table);
         // The deadline is now: updates that are not in the log yet are not waited for.
         let proof: Result<Proof, LogError> =

@@ -3,7 +3,8 @@
 use super::faulty::{Call, Faulty};
 use super::support::*;
 use crate::config::Durability;
-use crate::log::appender::Appender;
+use crate::env::task::Threads;
+use crate::log::appender::{Appender, Mode};
 use crate::log::{LogError, Mark, Waker};
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +19,8 @@ fn appender(file: &Arc<Faulty>, durability: Durability) -> Appender {
 }
 
 fn appender_with(file: &Arc<Faulty>, durability: Durability, waker: Option<Waker>) -> Appender {
-    Appender::new(Arc::clone(file) as _, Path::new("log"), Mark::default(), durability, false, 25, waker).unwrap()
+    let mode = Mode { durability, is_shared: false, buffer_most_bytes: 25 };
+    Appender::new(&Threads, Arc::clone(file) as _, Path::new("log"), Mark::default(), mode, waker).unwrap()
 }
 
 #[test]
@@ -92,7 +94,7 @@ fn a_full_disk_takes_back_the_unfinished_record_and_ends_the_log() {
 #[test]
 fn a_failed_write_that_cannot_be_taken_back_says_so() {
     struct Stuck(Faulty);
-    impl crate::log::LogFile for Stuck {
+    impl crate::env::LogFile for Stuck {
         fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> std::io::Result<usize> {
             self.0.read_at(buffer, offset_bytes)
         }
@@ -110,7 +112,8 @@ fn a_failed_write_that_cannot_be_taken_back_says_so() {
         }
     }
     let file = Arc::new(Stuck(Faulty::default()));
-    let mut log = Appender::new(file, Path::new("log"), Mark::default(), Durability::Os, false, 25, None).unwrap();
+    let mode = Mode { durability: Durability::Os, is_shared: false, buffer_most_bytes: 25 };
+    let mut log = Appender::new(&Threads, file, Path::new("log"), Mark::default(), mode, None).unwrap();
     log.append(RECORD, 1).unwrap_err();
     let error = log.check().unwrap_err().to_string();
     assert!(error.contains("broken") && error.contains("stuck"), "{error}");

@@ -1,7 +1,6 @@
 //! An in-memory file that fails at a chosen call and records what was synced.
 
-use crate::log::LogFile;
-use crate::log::disk::{Disk, Open, WriterProcess};
+use crate::env::{Disk, LogFile, Open, WriterProcess};
 use crate::sys::fs::Place;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,6 +47,11 @@ impl Faulty {
     /// A file with the same inode number on every device.
     pub fn on_device(device: u64, bytes: Vec<u8>) -> Faulty {
         Faulty(Mutex::new(Inside { device, bytes, ..Inside::default() }))
+    }
+
+    /// Moves the file to another device.
+    pub fn move_to(&self, device: u64) {
+        self.0.lock().unwrap().device = device;
     }
 
     pub fn bytes(&self) -> Vec<u8> {

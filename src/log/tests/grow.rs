@@ -2,9 +2,8 @@
 
 use super::faulty::{Faulty, OneFile};
 use super::support::*;
-use crate::log::disk::{self, Disk};
+use crate::env::Env;
 use crate::log::{LogError, LogReader, Next, Reads};
-use crate::sys::clock;
 use proto::Limits;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -113,7 +112,8 @@ fn an_announced_tip_that_does_not_come_is_an_error_with_both_numbers() {
 fn a_log_announced_before_it_is_there_is_waited_for() {
     let folder = Folder::new();
     let path = folder.log();
-    let open = |path: &Path, by| LogReader::open_until(path, Limits::default(), CHUNK, Reads::Fresh, by);
+    let open =
+        |path: &Path, by| LogReader::open_until(&Env::system(), path, Limits::default(), CHUNK, Reads::Fresh, by);
     let missing = open(&path, Instant::now() + Duration::from_millis(20));
     assert!(matches!(missing, Err(LogError::Io { .. })));
     let of_thread = path.clone();
@@ -150,16 +150,14 @@ fn a_log_that_is_replaced_is_an_error() {
 fn a_log_of_the_same_inode_number_on_another_device_is_an_error() {
     let folder = Folder::new();
     let bytes = std::fs::read(folder.with(&updates(5))).unwrap();
-    let volume = |device| Some(Arc::new(OneFile(Arc::new(Faulty::on_device(device, bytes.clone())))) as Arc<dyn Disk>);
-    disk::set_virtual(volume(1));
-    let mut reader = reader(&folder.log());
+    let file = Arc::new(Faulty::on_device(1, bytes));
+    let env = Env { disk: Arc::new(OneFile(Arc::clone(&file))), ..Env::system() };
+    let mut reader = LogReader::open(&env, &folder.log(), Limits::default(), CHUNK).unwrap();
     rest(&mut reader);
-    let ended = clock::now();
-    disk::set_virtual(volume(1));
+    let ended = Instant::now();
     let same = reader.reopen_until(6, ended);
-    disk::set_virtual(volume(2));
+    file.move_to(2);
     let other = reader.reopen_until(6, ended);
-    disk::set_virtual(None);
     assert!(matches!(same, Err(LogError::NotReached { .. })), "{same:?}");
     assert!(matches!(other, Err(LogError::Replaced { .. })), "{other:?}");
 }
@@ -169,7 +167,7 @@ fn a_record_longer_than_the_limit_is_rejected() {
     let folder = Folder::new();
     let path = folder.with(&[update("trade", 0, 10), update("trade", 0, 5000)]);
     let limits = Limits { max_message_bytes: 10_000, ..Limits::default() };
-    let mut reader = LogReader::open(&path, limits, CHUNK).unwrap();
+    let mut reader = LogReader::open(&Env::system(), &path, limits, CHUNK).unwrap();
     assert!(matches!(reader.next_chunk(1 << 20, u64::MAX), Ok(Next::Chunk(_))));
     assert!(matches!(reader.next_chunk(1 << 20, u64::MAX), Err(LogError::Damaged { .. })));
 }

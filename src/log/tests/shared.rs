@@ -3,10 +3,12 @@
 use super::faulty::{Call, Faulty};
 use super::support::*;
 use crate::config::Durability;
-use crate::log::appender::Appender;
+use crate::env::task::Threads;
+use crate::env::{Env, LogFile};
+use crate::log::appender::{Appender, Mode};
 use crate::log::fence::Fence;
 use crate::log::lock::WriterLock;
-use crate::log::{LogError, LogFile, Mark, Waker};
+use crate::log::{LogError, Mark, Waker};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -55,7 +57,8 @@ impl LogFile for Gated {
 }
 
 fn appender(file: Arc<dyn LogFile>, durability: Durability, waker: Option<Waker>) -> Appender {
-    Appender::new(file, Path::new("log"), Mark::default(), durability, true, MAX_BYTES, waker).unwrap()
+    let mode = Mode { durability, is_shared: true, buffer_most_bytes: MAX_BYTES };
+    Appender::new(&Threads, file, Path::new("log"), Mark::default(), mode, waker).unwrap()
 }
 
 fn group(file: Arc<dyn LogFile>) -> Appender {
@@ -151,13 +154,14 @@ fn under_os_the_log_is_synced_in_the_background() {
 #[test]
 fn a_writer_detects_that_another_has_taken_the_lock() {
     let folder = Folder::new();
-    let (first, _) = WriterLock::take(&folder.0, "sym", None).unwrap();
+    let env = Env::system();
+    let (first, _) = WriterLock::take(&env.disk, &folder.0, "sym", None).unwrap();
     let (path, own) = (first.path().to_path_buf(), first.holder().clone());
     let (told, wakes) = waker();
-    let fence = Fence::start(path, own, Some(told)).unwrap();
+    let fence = Fence::start(&env, path, own, Some(told)).unwrap();
     assert_eq!(fence.successor(), None);
     drop(first);
-    let (second, _) = WriterLock::take(&folder.0, "sym", None).unwrap();
+    let (second, _) = WriterLock::take(&env.disk, &folder.0, "sym", None).unwrap();
     wakes.recv_timeout(Duration::from_secs(20)).expect("the fence looks again and again");
     let text = fence.successor().expect("a successor");
     assert!(text.contains(&format!("epoch {}", second.epoch())), "{text}");

@@ -1,7 +1,6 @@
 //! A side file on a failing disk: which failures end the side file, and which reject the start.
 
 use super::faulty::{Call, Faulty, OneFile};
-use crate::log::disk;
 use crate::log::index::{BlockBuilder, ENTRY_BYTES, Head, SideWriter};
 use crate::log::{LogError, Mark};
 use std::path::Path;
@@ -9,10 +8,7 @@ use std::sync::Arc;
 
 /// Opens `file` as a side file, keeping `keep` of its entries.
 fn open(file: &Arc<Faulty>, keep: u64) -> Result<SideWriter, LogError> {
-    disk::set_virtual(Some(Arc::new(OneFile(Arc::clone(file)))));
-    let opened = SideWriter::open(Path::new("log.index"), keep, Head::default());
-    disk::set_virtual(None);
-    opened
+    SideWriter::open(&OneFile(Arc::clone(file)), Path::new("log.index"), keep, Head::default())
 }
 
 /// Writes two entries.

@@ -1,6 +1,7 @@
 //! Temporary directories, small updates, and readers that collect everything.
 
 use crate::config::{Damage, Durability, RequiredMount};
+use crate::env::Env;
 use crate::log::{LogError, LogOptions, LogReader, LogWriter, Next, OpenReport};
 use jiff::civil::Date;
 use proto::Limits;
@@ -29,6 +30,7 @@ impl Folder {
 
     pub fn options(&self, durability: Durability) -> LogOptions {
         LogOptions {
+            env: Env::system(),
             dir: self.0.clone(),
             src: "sym".to_string(),
             durability,
@@ -95,7 +97,7 @@ pub fn soon() -> Instant {
 }
 
 pub fn reader(path: &Path) -> LogReader {
-    LogReader::open(path, Limits::default(), CHUNK).unwrap()
+    LogReader::open(&Env::system(), path, Limits::default(), CHUNK).unwrap()
 }
 
 /// All updates from the reader's position to the end, with their indices.

@@ -2,7 +2,7 @@
 
 use super::support::{CHUNK, Folder, rest, updates};
 use crate::config::Durability;
-use crate::log::file::LogFile;
+use crate::env::{Env, LogFile};
 use crate::log::watch::{Harm, Look};
 use crate::log::{LogError, LogReader, LogWriter};
 use proto::Limits;
@@ -152,7 +152,7 @@ fn nothing_is_accepted_after_a_truncation() {
 
 /// All records that a reader of the writer's descriptors returns after seeking by the side file.
 fn read_through(writer: &LogWriter, from: u64) -> Vec<Vec<u8>> {
-    let mut reader = LogReader::of(&writer.source(), Limits::default(), CHUNK).unwrap();
+    let mut reader = LogReader::of(&Env::system(), &writer.source(), Limits::default(), CHUNK).unwrap();
     reader.seek(from).unwrap();
     rest(&mut reader).into_iter().map(|(_, bytes)| bytes).collect()
 }

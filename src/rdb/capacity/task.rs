@@ -2,7 +2,6 @@
 
 use crate::fleet::FleetError;
 use crate::fleet::back_off::BackOff;
-use crate::sys::clock;
 use std::time::{Duration, Instant};
 
 /// First and longest ceiling of the pauses between attempts.
@@ -21,8 +20,7 @@ pub(super) struct Task {
 
 impl Task {
     /// A new task is due at once.
-    pub fn new(trouble: &'static str) -> Task {
-        let now = clock::now();
+    pub fn new(trouble: &'static str, now: Instant) -> Task {
         Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MAX_NS), said: None }
     }
 
@@ -30,8 +28,8 @@ impl Task {
         self.at
     }
 
-    pub fn age(&self) -> Duration {
-        clock::since(self.began)
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
     }
 
     pub fn failures(&self) -> u32 {
@@ -39,18 +37,18 @@ impl Task {
     }
 
     /// Takes the task out if it is due.
-    pub fn take_due(task: &mut Option<Task>) -> Option<Task> {
-        task.take_if(|task| task.at <= clock::now())
+    pub fn take_due(task: &mut Option<Task>, now: Instant) -> Option<Task> {
+        task.take_if(|task| task.at <= now)
     }
 
     /// Takes the task and its argument out if it is due.
-    pub fn take_due_with<T>(task: &mut Option<(T, Task)>) -> Option<(T, Task)> {
-        task.take_if(|(_, task)| task.at <= clock::now())
+    pub fn take_due_with<T>(task: &mut Option<(T, Task)>, now: Instant) -> Option<(T, Task)> {
+        task.take_if(|(_, task)| task.at <= now)
     }
 
     /// Takes one due task with its argument out of the list.
-    pub fn take_due_of<T>(tasks: &mut Vec<(T, Task)>) -> Option<(T, Task)> {
-        let due = tasks.iter().position(|(_, task)| task.at <= clock::now())?;
+    pub fn take_due_of<T>(tasks: &mut Vec<(T, Task)>, now: Instant) -> Option<(T, Task)> {
+        let due = tasks.iter().position(|(_, task)| task.at <= now)?;
         Some(tasks.swap_remove(due))
     }
 
@@ -62,13 +60,12 @@ impl Task {
     }
 
     /// Schedules a retry; `chance` is a random number from 0 to 1.
-    pub fn failed(&mut self, error: &FleetError, chance: f64) {
+    pub fn failed(&mut self, error: &FleetError, chance: f64, now: Instant) {
         if self.said.as_deref() != Some(error) {
             tracing::warn!(%error, "{}; retrying", self.trouble);
             self.said = Some(Box::new(error.clone()));
         }
         let pause = Duration::from_nanos(self.back_off.pause_ns(chance));
-        let now = clock::now();
         self.at = now.checked_add(pause).unwrap_or(now);
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::env::task::Task as _;
 use crate::fleet::{Identity, Member, Notice, Stage};
 
 /// Longer than any test.
@@ -105,7 +106,7 @@ fn each_reply_of_the_fleet_is_distinguished() {
     for (max, down, expected) in
         [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
     {
-        let Link { asks, answers, .. } = start(Group::boxed("n3", max, down), TIMEOUT).expect("thread");
+        let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", max, down), TIMEOUT).expect("thread");
         asks.send(Ask::AtLeast(Demand { instances: None, more: 1 })).expect("running");
         assert_eq!(next(&answers), Answer::Scaled(expected));
     }
@@ -113,14 +114,14 @@ fn each_reply_of_the_fleet_is_distinguished() {
 
 #[test]
 fn a_fleet_that_keeps_the_node_says_so() {
-    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
+    let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
     asks.send(Ask::Terminate).expect("running");
     assert_eq!(next(&answers), Answer::TerminateRefused);
 }
 
 #[test]
 fn the_lead_time_is_reported_once() {
-    let Link { asks, answers, .. } = start(Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
+    let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
     asks.send(Ask::Ready).expect("running");
     let first = answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
     assert_eq!(first, Answer::LeadTime { lead_ns: 7_000_000_000 });
@@ -205,7 +206,7 @@ impl Fleet for Reporting {
 fn a_notice_is_told_once() {
     let notice = Notice { reason: Reason::SpotInterruption, left: None };
     let (fleet, heard) = Reporting::boxed(Some(notice), 0);
-    let Link { asks, answers, .. } = start(fleet, TIMEOUT).expect("thread");
+    let Link { asks, answers, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
     assert_eq!(next(&answers), Answer::Leave { by: None, reason: Reason::SpotInterruption });
     asks.send(Ask::Released).expect("running");
     assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("released"));
@@ -217,7 +218,7 @@ fn a_notice_is_told_once() {
 #[test]
 fn calls_that_the_fleet_postpones_are_retried() {
     let (fleet, heard) = Reporting::boxed(None, 2);
-    let Link { asks, answers, counters } = start(fleet, TIMEOUT).expect("thread");
+    let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
     asks.send(Ask::Protect(true)).expect("running");
     let said: Vec<_> = (0..3).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
     assert_eq!(said, ["protect"; 3]);
@@ -230,14 +231,14 @@ fn calls_that_the_fleet_postpones_are_retried() {
 fn a_protection_that_another_process_left_is_lifted() {
     let (mut fleet, heard) = Reporting::boxed(None, 0);
     fleet.group.protected = true;
-    let _link = start(fleet, TIMEOUT).expect("thread");
+    let _link = start(&Env::system(), fleet, TIMEOUT).expect("thread");
     assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("unprotect"));
 }
 
 #[test]
 fn a_request_that_fails_is_rejected_to_the_node_at_once_and_granted_later() {
     let (fleet, _heard) = Reporting::boxed(None, 2);
-    let Link { asks, answers, counters } = start(fleet, TIMEOUT).expect("thread");
+    let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
     asks.send(at_least(4)).expect("running");
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
@@ -247,22 +248,22 @@ fn a_request_that_fails_is_rejected_to_the_node_at_once_and_granted_later() {
 #[test]
 fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
     let (fleet, _heard) = Reporting::boxed(None, 1);
-    let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
+    let (asks, answers, mut calls) = calls(Env::system().clock, fleet, TIMEOUT);
     asks.send(at_least(5)).expect("held");
-    steps.step();
+    calls.work();
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
     for desired in [3, 6] {
         asks.send(Ask::AtMost(desired)).expect("held");
     }
-    steps.step();
-    let (pending, _) = steps.worker.demand.as_mut().expect("not granted yet");
+    calls.work();
+    let (pending, _) = calls.worker.demand.as_mut().expect("not granted yet");
     assert_eq!(pending.instances(|demand| demand.instances.ok_or(())), Ok(3));
 }
 
 #[test]
 fn an_instance_that_never_joins_is_replaced_once() {
     let (fleet, heard) = Reporting::boxed(None, 1);
-    let Link { asks, answers, counters } = start(fleet, Duration::ZERO).expect("thread");
+    let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, Duration::ZERO).expect("thread");
     asks.send(Ask::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
     assert_eq!(next(&answers), Answer::Late { instance: "n2".to_string() });
     // The first attempt was throttled.
@@ -278,15 +279,14 @@ fn capacity_removed_at_the_end_of_the_day_is_not_requested_again() {
     let (mut fleet, heard) = Reporting::boxed(None, 0);
     // The instances appear later.
     fleet.group.members.clear();
-    let (Link { asks, answers, .. }, mut steps) = stepped(fleet, TIMEOUT);
+    let (asks, answers, mut calls) = calls(Env::system().clock, fleet, TIMEOUT);
     asks.send(at_least(4)).expect("held");
-    steps.step();
+    calls.work();
     assert_eq!(heard.try_recv(), Ok("at least"));
     assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
     asks.send(Ask::DayEnd).expect("held");
-    let Steps { worker, .. } = &mut steps;
-    let _ = worker.saw(&Description { desired: 2, ..Description::default() });
-    steps.step();
-    steps.step();
+    let _ = calls.worker.saw(&Description { desired: 2, ..Description::default() });
+    calls.work();
+    calls.work();
     assert_eq!(heard.try_recv().ok(), None, "set back, and as wanted");
 }

@@ -6,7 +6,6 @@ use crate::protocol::{FromNode, foreign};
 use crate::rdb::capacity::{Answer, Ask};
 use crate::rdb::policy::{Action, Event, Phase};
 use crate::rdb::shared::Ending;
-use crate::sys::clock;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +14,7 @@ impl Ingest {
     /// publishes the state.
     pub(super) fn watch(&mut self) {
         self.agree();
-        self.progress.reached(self.intake.next());
+        self.progress.reached(self.intake.next(), self.env.clock.now());
         self.watch_as(self.replays.is_on());
     }
 
@@ -26,7 +25,7 @@ impl Ingest {
         let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
         let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
         let besides = Besides { buffers, queries, ended: shared.day_ends.bytes() };
-        let (memory, grown) = self.memory.read(self.intake.store().usage(), besides, clock::now());
+        let (memory, grown) = self.memory.read(self.intake.store().usage(), besides, self.env.clock.now());
         if self.policy.keeps_day() && !self.shared.day_ends.is_open() {
             self.step(Event::DaySaved);
         }

@@ -8,7 +8,6 @@ use crate::protocol::{FromNode, Join, Joined, foreign};
 use crate::queue::{OpenWindow, UpdateIndex, Window};
 use crate::rdb::capacity::Ask;
 use crate::rdb::policy::Event;
-use crate::sys::clock;
 use proto::View;
 
 /// q's error for an undefined function.
@@ -48,7 +47,7 @@ impl Ingest {
     /// the tables; if that fails, they arrive when the node becomes live.
     fn greet_paper(&mut self) -> Result<(), Fault> {
         self.speaks(Dialect::Paper);
-        self.link.ask(About::Schemas, clock::now(), |writer| writer.chars(foreign::SCHEMAS))
+        self.link.ask(About::Schemas, self.env.clock.now(), |writer| writer.chars(foreign::SCHEMAS))
     }
 
     pub(super) fn schemas_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -100,7 +99,7 @@ impl Ingest {
             writer: self.log.writer(),
             leaving: self.leaving().map(|leaving| leaving.when),
         };
-        self.link.ask_to_join(&join, clock::now())
+        self.link.ask_to_join(&join, self.env.clock.now())
     }
 
     pub(super) fn join_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -108,7 +107,9 @@ impl Ingest {
             Ok(view) => view,
             Err(ClientError::Server(name)) if name == NO_JOIN => {
                 return match Dialect::forced(self.options.protocol) {
-                    None => self.link.ask(About::HasQueue, clock::now(), |writer| writer.chars(foreign::HAS_QUEUE)),
+                    None => {
+                        self.link.ask(About::HasQueue, self.env.clock.now(), |writer| writer.chars(foreign::HAS_QUEUE))
+                    }
                     Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
                 };
             }
@@ -165,7 +166,7 @@ impl Ingest {
             return Err(Fault::Fatal(reason.to_string()));
         }
         let question = foreign::stock_subscribe(&self.options.subscription);
-        self.link.ask(About::Subscribe, clock::now(), |writer| writer.chars(&question))
+        self.link.ask(About::Subscribe, self.env.clock.now(), |writer| writer.chars(&question))
     }
 
     pub(super) fn subscribe_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {

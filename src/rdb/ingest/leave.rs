@@ -8,7 +8,7 @@ use crate::rdb::capacity::Ask;
 use crate::rdb::options::LEAVE_WITHIN;
 use crate::rdb::policy::{Action, Event, Phase, Why};
 use crate::rdb::shared::Ending;
-use crate::sys::clock;
+use crate::sys::clock::Clock;
 use proto::time::EPOCH_UNIX_S;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -73,9 +73,9 @@ impl Leave {
     }
 }
 
-fn utc_ns(by: Instant) -> i64 {
-    let left = by.saturating_duration_since(clock::now());
-    let by = clock::wall().saturating_add(left).saturating_sub(Duration::from_secs(EPOCH_UNIX_S.unsigned_abs()));
+fn utc_ns(clock: &dyn Clock, by: Instant) -> i64 {
+    let left = by.saturating_duration_since(clock.now());
+    let by = clock.wall().saturating_add(left).saturating_sub(Duration::from_secs(EPOCH_UNIX_S.unsigned_abs()));
     i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)
 }
 
@@ -93,7 +93,8 @@ impl Ingest {
             Reason::SpotInterruption | Reason::Rebalance => Why::Interrupted,
         };
         let within = self.options.leave_within.unwrap_or(LEAVE_WITHIN);
-        let by = by.or_else(|| clock::now().checked_add(within)).unwrap_or_else(clock::now);
+        let now = self.env.clock.now();
+        let by = by.or_else(|| now.checked_add(within)).unwrap_or(now);
         self.leave(by, why, reason.name());
     }
 
@@ -101,7 +102,7 @@ impl Ingest {
     /// otherwise the tickerplant requests one as well, and two nodes start.
     pub(super) fn asked_to_leave(&mut self) {
         let within = self.options.leave_within.unwrap_or_default();
-        let now = clock::now();
+        let now = self.env.clock.now();
         match now.checked_add(within).filter(|_| self.link.is_native()) {
             Some(by) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
             Some(by) => {
@@ -122,7 +123,7 @@ impl Ingest {
 
     /// Leaves if the fleet has not replied in half of the time, so that the rest remains for the handoff.
     pub(super) fn leave_unanswered(&mut self) {
-        if let Some(by) = self.leave.unanswered(clock::now()).filter(|_| !self.policy.is_leaving()) {
+        if let Some(by) = self.leave.unanswered(self.env.clock.now()).filter(|_| !self.policy.is_leaving()) {
             self.leave(by, Why::Asked, ASKED);
         }
     }
@@ -134,7 +135,7 @@ impl Ingest {
         if self.policy.phase() == Phase::Rebuilding {
             self.replays.stop();
         }
-        self.leave.departs(utc_ns(by), reason);
+        self.leave.departs(utc_ns(&*self.env.clock, by), reason);
         let by_ns = i64::try_from(by.saturating_duration_since(self.started).as_nanos()).unwrap_or(i64::MAX);
         self.step(Event::Leave { by_ns, why });
     }
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_node_leaves_without_the_fleets_reply_after_half_of_its_time() {
-        let (now, within) = (clock::now(), Duration::from_secs(60));
+        let (now, within) = (Instant::now(), Duration::from_secs(60));
         let mut leave = Leave::default();
         assert!(leave.asked(now + within, now + within / 2));
         assert!(!leave.asked(now + within * 2, now + within), "the first deadline stands");

@@ -354,7 +354,6 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::clock;
     use proto::HEADER_BYTES;
 
     fn header(kind: MessageKind) -> Header {
@@ -364,14 +363,14 @@ mod tests {
 
     fn open() -> Link {
         let mut link = Link::new(Limits::default());
-        link.opened(false, clock::now());
+        link.opened(false, Instant::now());
         link
     }
 
     #[test]
     fn messages_before_the_date_are_handled_before_those_behind_it() {
         let mut link = open();
-        link.ask(About::Date, clock::now(), |writer| writer.chars(".u.d")).expect("it is small");
+        link.ask(About::Date, Instant::now(), |writer| writer.chars(".u.d")).expect("it is small");
         let update = header(MessageKind::Async);
         assert_eq!(link.receive(&update, b"a"), Received::Passed);
         assert_eq!(link.next_earlier(), None, "the response comes first");
@@ -385,7 +384,7 @@ mod tests {
     #[test]
     fn messages_before_a_join_are_dropped_as_its_response_starts_the_feed_anew() {
         let mut link = open();
-        link.expect_answer(About::Join, clock::now());
+        link.expect_answer(About::Join, Instant::now());
         assert_eq!(link.receive(&header(MessageKind::Async), b"a"), Received::Passed);
         assert!(!link.has_earlier());
     }
@@ -398,10 +397,10 @@ mod tests {
         link.joined();
         link.outdate();
         assert!(link.rejoins() && !link.rejoins());
-        assert!(link.close(clock::now()).had_joined);
+        assert!(link.close(Instant::now()).had_joined);
         link.outdate();
-        link.opened(false, clock::now());
-        assert!(!link.rejoins() && !link.close(clock::now()).had_joined);
+        link.opened(false, Instant::now());
+        assert!(!link.rejoins() && !link.close(Instant::now()).had_joined);
     }
 
     #[test]
@@ -410,7 +409,7 @@ mod tests {
         let pauses: Vec<_> = (0..10).map(|_| link.next_pause(1.0)).collect();
         assert!(pauses.is_sorted() && pauses.last() == Some(&MAX_PAUSE), "{pauses:?}");
         link.joined();
-        let closed = link.close(clock::now());
+        let closed = link.close(Instant::now());
         link.ease(Closed { lasted: Duration::ZERO, ..closed });
         assert_eq!(link.next_pause(1.0), PAUSE_JOINED);
         link.ease(Closed { lasted: PAUSE_JOINED, ..closed });

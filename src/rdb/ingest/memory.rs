@@ -119,7 +119,6 @@ impl MemoryWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::clock;
 
     const BUDGET_BYTES: u64 = 16 << 20;
 
@@ -139,14 +138,14 @@ mod tests {
         assert!(!watch.is_due());
         watch.took(1);
         assert!(watch.is_due());
-        watch.read(store(part), Besides::default(), clock::now());
+        watch.read(store(part), Besides::default(), Instant::now());
         assert!(!watch.is_due());
     }
 
     #[test]
     fn growth_is_counted_from_the_last_reading_or_clear() {
         let mut watch = watch();
-        let grown = |watch: &mut MemoryWatch, bytes| watch.read(store(bytes), Besides::default(), clock::now()).1;
+        let grown = |watch: &mut MemoryWatch, bytes| watch.read(store(bytes), Besides::default(), Instant::now()).1;
         assert_eq!([grown(&mut watch, 300), grown(&mut watch, 500), grown(&mut watch, 400)], [300, 200, 0]);
         watch.cleared(store(0));
         assert_eq!(grown(&mut watch, 450), 450);
@@ -155,14 +154,14 @@ mod tests {
     #[test]
     fn what_is_used_besides_the_store_counts() {
         let besides = Besides { buffers: 10, queries: 20, ended: 30 };
-        let (memory, _) = watch().read(store(100), besides, clock::now());
+        let (memory, _) = watch().read(store(100), besides, Instant::now());
         assert_eq!((memory.used, memory.queries, memory.ended), (160, 20, 30));
     }
 
     #[test]
     fn a_full_node_is_warned_of_once_a_day() {
         let mut watch = watch();
-        let (memory, _) = watch.read(store(15 << 20), Besides::default(), clock::now());
+        let (memory, _) = watch.read(store(15 << 20), Besides::default(), Instant::now());
         assert!(!watch.warns_above(&memory, 99.0));
         assert!(watch.warns_above(&memory, 70.0) && !watch.warns_above(&memory, 70.0));
         watch.day_ended();

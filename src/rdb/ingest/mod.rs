@@ -31,8 +31,8 @@ use super::meter::Meter;
 use super::options::NodeOptions;
 use super::policy::{Event, Phase, Policy};
 use super::shared::{Ending, Shared};
+use crate::env::Env;
 use crate::net::client::{Client, ClientError};
-use crate::sys::clock;
 use crate::table::store::Store;
 use day::Day;
 use dialect::Dialect;
@@ -95,6 +95,7 @@ pub struct Identity {
 
 /// State of the ingest thread.
 pub struct Ingest {
+    env: Env,
     options: Arc<NodeOptions>,
     identity: Identity,
     shared: Arc<Shared>,
@@ -116,6 +117,7 @@ impl Ingest {
     /// # Errors
     /// The system's memory figures cannot be read.
     pub fn new(
+        env: Env,
         options: Arc<NodeOptions>,
         identity: Identity,
         shared: Arc<Shared>,
@@ -126,17 +128,23 @@ impl Ingest {
         let memory = MemoryWatch::new(meter)?;
         Ok(Ingest {
             shared,
-            started: clock::now(),
+            started: env.clock.now(),
             policy: Policy::new(options.policy.clone()),
             intake: Intake::new(store, options.subscription.is_everything()),
             link: Link::new(options.limits.codec()),
             requests: Requests::new(fleet),
             day: Day::default(),
             log: KnownLog::default(),
-            replays: Replays::new(options.read_log, memory.budget_bytes(), options.limits.log_read_chunk_bytes),
+            replays: Replays::new(
+                env.clone(),
+                options.read_log,
+                memory.budget_bytes(),
+                options.limits.log_read_chunk_bytes,
+            ),
             progress: Progress::default(),
             leave: Leave::default(),
             ready: None,
+            env,
             memory,
             options,
             identity,
@@ -182,9 +190,9 @@ impl Ingest {
 
     /// Sleeps until the next connection attempt, unless the node ends.
     fn wait(&mut self, pause: Duration) {
-        let Some(by) = clock::now().checked_add(pause) else { return };
-        while !self.shared.is_ending() && clock::now() < by {
-            clock::sleep(POLL.min(by.saturating_duration_since(clock::now())));
+        let Some(by) = self.env.clock.now().checked_add(pause) else { return };
+        while !self.shared.is_ending() && self.env.clock.now() < by {
+            self.env.clock.sleep(POLL.min(by.saturating_duration_since(self.env.clock.now())));
             self.watch();
         }
     }
@@ -232,7 +240,7 @@ impl Ingest {
         self.send(client)?;
         while !self.shared.is_ending() {
             if self.listens() {
-                let now = clock::now();
+                let now = self.env.clock.now();
                 let by = if self.is_busy() { now } else { now.checked_add(POLL).unwrap_or(now) };
                 client.next_messages(Some(by), |header, body| self.message(header, body))?;
             }
@@ -251,6 +259,6 @@ impl Ingest {
     }
 
     fn now_ns(&self) -> i64 {
-        i64::try_from(clock::since(self.started).as_nanos()).unwrap_or(i64::MAX)
+        i64::try_from(self.env.clock.since(self.started).as_nanos()).unwrap_or(i64::MAX)
     }
 }

@@ -12,7 +12,6 @@ use crate::rdb::capacity::{Ask, Demand};
 use crate::rdb::day_end::Kept;
 use crate::rdb::policy::{Event, Phase};
 use crate::rdb::shared::{ShownWindow, State};
-use crate::sys::clock;
 use proto::View;
 use std::sync::Arc;
 
@@ -104,11 +103,11 @@ impl Ingest {
             self.abandon()?;
         }
         self.day.began(live.date, live.tip);
-        self.progress.follows(live.tip, clock::now());
+        self.progress.follows(live.tip, self.env.clock.now());
         self.requests.placed(live.position);
         if self.policy.phase() != Phase::Live {
             self.requests.became_live();
-            self.progress.became_live(clock::now());
+            self.progress.became_live(self.env.clock.now());
         }
         // The node may have been rebuilding a hidden window and given it back.
         self.set_hidden(false)?;

@@ -4,9 +4,10 @@
 //! dropped. One that hangs in the file system is abandoned and counted. Which [`Read`] a node uses is one of its options: a
 //! simulated node reads without a thread.
 
+use crate::env::Env;
 use crate::log::{Chunk, LogError, LogReader, Next, Reads, Sample};
 use crate::points::{self, Point};
-use crate::sys::clock;
+use crate::sys::clock::Clock;
 use proto::Limits;
 use std::io;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub(super) const PIECES: u64 = 3;
 
 /// A reading job.
 pub struct Order {
+    pub env: Env,
     pub path: PathBuf,
     /// Samples of the log's content: another file at this path is not read.
     pub samples: Vec<Sample>,
@@ -119,17 +121,17 @@ impl Reading for Thread {
     }
 }
 
-fn after(time: Duration) -> Instant {
-    let now = clock::now();
+fn after(clock: &dyn Clock, time: Duration) -> Instant {
+    let now = clock.now();
     now.checked_add(time).unwrap_or(now)
 }
 
 fn read(order: &Order, out: &SyncSender<Result<Piece, LogError>>) -> Result<(), LogError> {
-    let Order { path, samples, limits, chunk_bytes, reads, next, until } = order;
-    let mut reader = LogReader::open_until(path, *limits, *chunk_bytes, *reads, after(OPEN_WITHIN))?;
-    reader.wait_for(samples, after(REACH_WITHIN))?;
+    let Order { env, path, samples, limits, chunk_bytes, reads, next, until } = order;
+    let mut reader = LogReader::open_until(env, path, *limits, *chunk_bytes, *reads, after(&*env.clock, OPEN_WITHIN))?;
+    reader.wait_for(samples, after(&*env.clock, REACH_WITHIN))?;
     reader.seek(*next)?;
-    let mut by = after(REACH_WITHIN);
+    let mut by = after(&*env.clock, REACH_WITHIN);
     while reader.position() < *until {
         match reader.next_chunk(*chunk_bytes, *until)? {
             Next::Chunk(chunk) => {
@@ -137,7 +139,7 @@ fn read(order: &Order, out: &SyncSender<Result<Piece, LogError>>) -> Result<(), 
                 if out.send(Ok(Piece::of(&chunk))).is_err() {
                     break;
                 }
-                by = after(REACH_WITHIN);
+                by = after(&*env.clock, REACH_WITHIN);
             }
             Next::NotYet => reader.reopen_until(*until, by)?,
         }

@@ -2,11 +2,12 @@
 
 use super::reading::{Order, PIECES, Piece, Read, Reading};
 use super::{Dialect, Fault, Ingest};
+use crate::env::Env;
 use crate::log::{Reads, Sample, parts};
 use crate::protocol::FromNode;
 use crate::protocol::tables::recorded_schema;
 use crate::rdb::update;
-use crate::sys::clock;
+use crate::sys::clock::Clock;
 use proto::Limits;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,6 +66,7 @@ pub(super) struct Wanted {
 
 /// The replay in progress, and the threads that read logs.
 pub(super) struct Replays {
+    env: Env,
     current: Option<Replay>,
     /// Number of threads that read the log, including those that hang in the file system.
     readings: Arc<AtomicUsize>,
@@ -74,11 +76,11 @@ pub(super) struct Replays {
 
 impl Replays {
     /// `budget_bytes`: the node's memory; `max_piece_bytes`: the configured size of a piece.
-    pub fn new(read: Read, budget_bytes: u64, max_piece_bytes: u64) -> Replays {
+    pub fn new(env: Env, read: Read, budget_bytes: u64, max_piece_bytes: u64) -> Replays {
         let most = max_piece_bytes.max(MIN_CHUNK_BYTES);
         let bytes = (budget_bytes / CHUNK_PARTS).clamp(MIN_CHUNK_BYTES, most);
         let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Replays { current: None, readings: Arc::default(), read, piece_bytes }
+        Replays { env, current: None, readings: Arc::default(), read, piece_bytes }
     }
 
     pub fn is_on(&self) -> bool {
@@ -107,10 +109,11 @@ impl Replays {
         // On the tickerplant's own host the page cache holds the writer's data, and reads that bypass it (`O_DIRECT`)
         // would delay appends.
         let reads = if is_beside { Reads::Cached } else { Reads::Fresh };
-        let order = Order { path, samples, limits, chunk_bytes: self.piece_bytes, reads, next, until };
+        let (env, chunk_bytes) = (self.env.clone(), self.piece_bytes);
+        let order = Order { env, path, samples, limits, chunk_bytes, reads, next, until };
         let reading = (self.read)(order, &self.readings);
         let reading = reading.map_err(|error| format!("cannot start a thread to read the log: {error}"))?;
-        self.current = Some(Replay { reading, until, by: hangs_at(), after });
+        self.current = Some(Replay { reading, until, by: hangs_at(&*self.env.clock), after });
         Ok(())
     }
 
@@ -119,7 +122,7 @@ impl Replays {
         let Some(mut replay) = self.current.take() else { return Step::Nothing };
         match replay.reading.next(LOOK) {
             Ok(Some(piece)) => Step::Piece(replay, piece),
-            Ok(None) if clock::now() < replay.by => {
+            Ok(None) if self.env.clock.now() < replay.by => {
                 self.current = Some(replay);
                 Step::Nothing
             }
@@ -133,7 +136,7 @@ impl Replays {
         if last >= replay.until {
             return Some(replay.after);
         }
-        replay.by = hangs_at();
+        replay.by = hangs_at(&*self.env.clock);
         self.current = Some(replay);
         None
     }
@@ -251,8 +254,8 @@ impl Ingest {
     }
 }
 
-fn hangs_at() -> Instant {
-    let now = clock::now();
+fn hangs_at(clock: &dyn Clock) -> Instant {
+    let now = clock.now();
     now.checked_add(MAX_HANG).unwrap_or(now)
 }
 
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_log_is_not_read_any_more_while_threads_hang_in_it() {
-        let mut replays = Replays::new(on_a_thread, 1 << 20, 1 << 20);
+        let mut replays = Replays::new(Env::system(), on_a_thread, 1 << 20, 1 << 20);
         replays.readings.store(MAX_HANGING, Ordering::SeqCst);
         let refused = replays.start(wanted(After::Feed));
         assert!(refused.is_err_and(|reason| reason.contains("hang on this host")) && !replays.is_on());
@@ -276,14 +279,15 @@ mod tests {
 
     #[test]
     fn a_stopped_replay_tells_what_was_to_follow_once() {
-        let mut replays = Replays::new(on_a_thread, 1 << 20, 1 << 20);
+        let mut replays = Replays::new(Env::system(), on_a_thread, 1 << 20, 1 << 20);
         replays.start(wanted(After::Rebuilt)).expect("a thread starts");
         assert_eq!((replays.stop(), replays.stop(), replays.is_on()), (Some(After::Rebuilt), None, false));
     }
 
     #[test]
     fn pieces_are_a_part_of_the_budget_within_bounds() {
-        let bytes = |budget_bytes, most| Replays::new(on_a_thread, budget_bytes, most).piece_bytes as u64;
+        let bytes =
+            |budget_bytes, most| Replays::new(Env::system(), on_a_thread, budget_bytes, most).piece_bytes as u64;
         assert_eq!(bytes(0, 1 << 20), MIN_CHUNK_BYTES);
         assert_eq!(bytes(u64::MAX, 1 << 20), 1 << 20);
         assert_eq!(bytes(CHUNK_PARTS << 18, 1 << 20), 1 << 18);

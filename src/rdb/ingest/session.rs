@@ -5,7 +5,6 @@ use super::link::{About, Received};
 use super::{Fault, Ingest};
 use crate::net::client::{self, ClientError};
 use crate::rdb::capacity::Ask;
-use crate::sys::clock;
 use proto::Header;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ impl Ingest {
     /// # Errors
     /// Why the connection is to be given up.
     pub fn opened(&mut self, beside: bool) -> Result<(), Fault> {
-        self.link.opened(beside, clock::now());
+        self.link.opened(beside, self.env.clock.now());
         self.greet()
     }
 
@@ -67,14 +66,14 @@ impl Ingest {
             return Err(fault);
         }
         if self.link.is_asking() {
-            return match self.link.is_overdue(clock::now()) {
+            return match self.link.is_overdue(self.env.clock.now()) {
                 true => Err(ClientError::Timeout.into()),
                 false => Ok(()),
             };
         }
         self.replay_on()?;
         if self.day.asks() {
-            return self.link.ask(About::Date, clock::now(), |writer| writer.chars(".u.d"));
+            return self.link.ask(About::Date, self.env.clock.now(), |writer| writer.chars(".u.d"));
         }
         if self.link.rejoins() {
             return self.greet();
@@ -95,7 +94,7 @@ impl Ingest {
 
     /// Ends the session. Returns the pause before the next connection attempt.
     pub fn ended(&mut self, result: Result<(), Fault>) -> Duration {
-        let closed = self.link.close(clock::now());
+        let closed = self.link.close(self.env.clock.now());
         // Without a connection the node does not know which instances have joined.
         self.requests.ask(Ask::Joined(Vec::new()));
         let is_without_log = matches!(result, Err(Fault::NoLog(_)));

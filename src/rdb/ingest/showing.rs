@@ -7,7 +7,6 @@ use crate::queue::{Status, UpdateIndex};
 use crate::rdb::policy::Phase;
 use crate::rdb::shared::{ShownWindow, State};
 use crate::rdb::windows::Window;
-use crate::sys::clock;
 
 impl Ingest {
     pub(super) fn report(&mut self) {
@@ -43,7 +42,7 @@ impl Ingest {
             phase: self.policy.phase(),
             connected: self.link.is_open(),
             refused: self.log.refused().cloned(),
-            shown_at: clock::now(),
+            shown_at: self.env.clock.now(),
             live_since: self.progress.live_since().filter(|_| self.policy.phase() == Phase::Live),
             waiting: self.requests.standbys(),
             protocol: self.link.dialect().map_or("", Dialect::name),

@@ -25,7 +25,7 @@ fn options() -> NodeOptions {
 /// A node without messages so far, with its channel of fleet requests.
 fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let store = Store::new(usize::try_from(BUDGET_BYTES).expect("small"));
-    let shared = Arc::new(Shared::new(store.shared()));
+    let shared = Arc::new(Shared::new(Env::system().clock, store.shared()));
     let name = || "n1".to_string();
     let identity = Identity {
         node: name(),
@@ -37,7 +37,7 @@ fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     };
     let ((asks, asked), (answers, answered)) = (channel(), channel());
     let meter = Meter::of_budget(BUDGET_BYTES);
-    let ingest = Ingest::new(Arc::new(options()), identity, shared, store, meter, (asks, answered));
+    let ingest = Ingest::new(Env::system(), Arc::new(options()), identity, shared, store, meter, (asks, answered));
     (ingest.expect("a budget needs no figures of the system"), asked, answers)
 }
 
@@ -194,7 +194,7 @@ pub(super) fn node_with_a_window() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
 
 /// Marks the connection as joined.
 pub(super) fn greeted(node: &mut Ingest) {
-    node.link.opened(true, clock::now());
+    node.link.opened(true, Instant::now());
     node.link.joined();
 }
 

@@ -74,16 +74,6 @@ impl CatchUp {
     pub fn result(&self) -> Option<Done<ConnId>> {
         std::iter::from_fn(|| self.worker.result()).flatten().next()
     }
-
-    /// Simulation hook: whether the thread has a job.
-    pub fn is_due(&self) -> bool {
-        self.worker.is_due()
-    }
-
-    /// Simulation hook: runs one job.
-    pub fn step(&self) {
-        self.worker.step();
-    }
 }
 
 #[cfg(test)]

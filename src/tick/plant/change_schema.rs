@@ -37,7 +37,7 @@ impl Plant {
         let record = schema_record(&spec.schema).map_err(|error| refused("type", error))?;
         // Before the log record: a start that finds the record without the column names could not continue.
         if let Some(path) = self.log.path() {
-            logged_schema::write(path, &change.after)
+            logged_schema::write(&*self.env.disk, path, &change.after)
                 .map_err(|error| refused("io", format!("cannot write the schema of the log: {error}")))?;
         }
         if let Err(error) = self.log.append(&record, 1) {

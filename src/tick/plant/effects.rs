@@ -275,7 +275,7 @@ impl Plant {
                     );
                 }
                 let pause = job.put_off();
-                self.verification.put_off(pause, job);
+                self.verification.put_off(self.env.clock.now(), pause, job);
             }
         }
     }

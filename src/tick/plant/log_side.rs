@@ -57,13 +57,13 @@ impl LogSide {
     /// # Errors
     /// Those of the log; those of the system.
     pub fn open(options: LogOptions, date: Date) -> Result<LogSide, super::StartError> {
-        let (src, dir) = (options.src.clone(), options.dir.clone());
+        let (env, src, dir) = (options.env.clone(), options.src.clone(), options.dir.clone());
         let (writer, report) = LogWriter::open(options, clock::civil_date(date))?;
         match report.missing {
             0 => tracing::info!("{report}"),
             _ => tracing::error!("{report}"),
         }
-        let space = Some(Space::watch(dir.clone())?);
+        let space = Some(Space::watch(&env, dir.clone())?);
         Ok(LogSide { dir: Some(dir), writer: Some(writer), space, src, ..LogSide::default() })
     }
 

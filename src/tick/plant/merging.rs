@@ -74,11 +74,10 @@ impl Merging {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::clock;
 
     #[test]
     fn flushes_are_due_at_their_interval() {
-        let (now, every) = (clock::now(), Duration::from_secs(1));
+        let (now, every) = (Instant::now(), Duration::from_secs(1));
         let mut merging = Merging::new(Some(every), &Tables::default(), now);
         assert!(!merging.is_due(now) && merging.is_due(now + every));
         merging.flushed(now + every);
@@ -87,8 +86,8 @@ mod tests {
 
     #[test]
     fn without_an_interval_nothing_is_collected() {
-        let mut merging = Merging::new(None, &Tables::default(), clock::now());
-        merging.flushed(clock::now());
+        let mut merging = Merging::new(None, &Tables::default(), Instant::now());
+        merging.flushed(Instant::now());
         assert!(!merging.is_on() && merging.deadline().is_none() && merging.take(&Tables::default()).is_none());
     }
 }

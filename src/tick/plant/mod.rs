@@ -41,11 +41,11 @@ use super::quarantine::Quarantine;
 use super::subscriptions::Subscriptions;
 use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
-use crate::log::{self, LogError, LogOptions, LogWriter, Waker, disk};
+use crate::env::{Disk, Env};
+use crate::log::{self, LogError, LogOptions, LogWriter, Waker};
 use crate::net::{ConnId, Links};
 use crate::protocol::ToNode;
 use crate::queue::{Date, Params};
-use crate::sys::clock as sys_clock;
 use bytes::Bytes;
 use catching_up::CatchUp;
 use log_side::LogSide;
@@ -93,6 +93,7 @@ pub enum StartError {
 
 /// State of the tickerplant. Each part owns its fields; what touches several parts is in the files of the operations.
 pub struct Plant {
+    env: Env,
     pub stats: Stats,
     pub quarantine: Quarantine,
     pub limits: Limits,
@@ -158,8 +159,9 @@ impl PlantOptions {
     }
 
     /// Returns the options of the log in this directory.
-    fn log(&self, dir: &Path, waker: &Waker) -> io::Result<LogOptions> {
+    fn log(&self, env: &Env, dir: &Path, waker: &Waker) -> io::Result<LogOptions> {
         Ok(LogOptions {
+            env: env.clone(),
             dir: std::path::absolute(dir)?,
             src: self.src.clone(),
             durability: self.durability,
@@ -180,19 +182,19 @@ impl Plant {
     ///
     /// # Errors
     /// Those of the log, if another tickerplant has it open or it is damaged before its end; those of the system.
-    pub fn start(options: PlantOptions, tables: Arc<Tables>, waker: Waker) -> Result<Plant, StartError> {
-        let newest = options.dir.as_ref().and_then(|dir| newest_log(dir, &options.src));
-        let time = Timekeeper::start(options.roll.clone(), newest, options.believed());
+    pub fn start(env: Env, options: PlantOptions, tables: Arc<Tables>, waker: Waker) -> Result<Plant, StartError> {
+        let newest = options.dir.as_ref().and_then(|dir| newest_log(&*env.disk, dir, &options.src));
+        let time = Timekeeper::start(&env.clock, options.roll.clone(), newest, options.believed());
         let is_past = time.is_due();
         let log = match &options.dir {
-            Some(dir) => LogSide::open(options.log(dir, &waker)?, time.date())?,
+            Some(dir) => LogSide::open(options.log(&env, dir, &waker)?, time.date())?,
             None => LogSide::default(),
         };
         let reading =
             Reading { limits: options.limits.codec(), chunk_bytes: chunk_bytes(&options.limits), tip: log.tip() };
-        let schemas = Schemas::adopt(tables, options.operators, log.path(), reading, is_past)?;
-        let (queue, is_restored) = QueueShell::open(options.queue, time.date(), log.path())?;
-        let mut plant = Plant::with(options.limits, options.batch, waker, (time, log, schemas, queue))?;
+        let schemas = Schemas::adopt(&env, tables, options.operators, log.path(), reading, is_past)?;
+        let (queue, is_restored) = QueueShell::open(&env.disk, options.queue, time.date(), log.path())?;
+        let mut plant = Plant::with(env, options.limits, options.batch, waker, (time, log, schemas, queue))?;
         if is_restored {
             plant.restored();
         }
@@ -204,29 +206,36 @@ impl Plant {
 
     /// Starts the threads and puts the parts together.
     fn with(
+        env: Env,
         limits: Limits,
         batch: Option<Duration>,
         waker: Waker,
         (time, log, schemas, queue): (Timekeeper, LogSide, Schemas, QueueShell),
     ) -> io::Result<Plant> {
         let (codec, chunk_bytes, tip) = (limits.codec(), chunk_bytes(&limits), log.tip());
-        let setup = catchup::Setup { tables: schemas.current(), limits: codec, chunk_bytes };
+        let setup = catchup::Setup { env: env.clone(), tables: schemas.current(), limits: codec, chunk_bytes };
         let tables = Arc::clone(schemas.tables());
         Ok(Plant {
             catch_up: CatchUp::start(setup, Arc::clone(&waker), log.source())?,
-            verification: Verification::start(schemas.current(), codec, chunk_bytes, waker)?,
+            verification: Verification::start(&env, schemas.current(), codec, chunk_bytes, waker)?,
             stats: Stats::default(),
             quarantine: Quarantine::new(size(limits.quarantine_updates), size(limits.quarantine_bytes)),
             batch: Batch::new(tip),
-            merging: Merging::new(batch, &tables, sys_clock::now()),
+            merging: Merging::new(batch, &tables, env.clock.now()),
             feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
             subscriptions: Subscriptions::new(tables.len()),
             limits,
+            env,
             time,
             schemas,
             log,
             queue,
         })
+    }
+
+    /// Returns the environment in which it was started.
+    pub fn env(&self) -> &Env {
+        &self.env
     }
 
     /// Takes the time of this event-loop iteration, and rolls the day if it is due.
@@ -248,7 +257,7 @@ impl Plant {
     /// Returns the next time at which [`Plant::timer`] has work: the roll of the day, a batch, a grace period, or a verification to
     /// retry.
     pub fn deadline(&self) -> Option<Instant> {
-        let roll = sys_clock::now().checked_add(self.time.left());
+        let roll = self.env.clock.now().checked_add(self.time.left());
         let others = [self.queue_deadline(), self.merging.deadline(), self.verification.deadline()];
         roll.into_iter().chain(others.into_iter().flatten()).min()
     }
@@ -268,7 +277,7 @@ impl Plant {
         if self.queue_is_due() {
             self.queue_tick(ctl);
         }
-        self.verification.retry(sys_clock::now());
+        self.verification.retry(self.env.clock.now());
     }
 
     /// Takes the results of other threads.
@@ -285,17 +294,6 @@ impl Plant {
         while let Some(done) = self.verification.result() {
             self.verified(done, ctl);
         }
-    }
-
-    /// Simulation hook: whether a background thread has a job.
-    pub fn work_is_due(&self) -> bool {
-        self.catch_up.is_due() || self.verification.is_due()
-    }
-
-    /// Simulation hook: runs one job of each background thread.
-    pub fn step_work(&self) {
-        self.catch_up.step();
-        self.verification.step();
     }
 
     /// Returns the log of the day.
@@ -379,8 +377,8 @@ impl Plant {
 }
 
 /// Returns the newest day that has a log in this directory.
-fn newest_log(dir: &std::path::Path, src: &str) -> Option<Date> {
-    let dates = disk::list(dir).ok()?.into_iter().filter_map(|path| {
+fn newest_log(disk: &dyn Disk, dir: &std::path::Path, src: &str) -> Option<Date> {
+    let dates = disk.list(dir).ok()?.into_iter().filter_map(|path| {
         let date = log::date_of(&path)?;
         (path == log::log_path(dir, src, date)).then(|| clock::day_number(date))
     });

@@ -9,6 +9,7 @@ pub(super) use effect::{At, Comparison, Effect, Proved, Stepped, What};
 
 use super::member::Member;
 use super::proofs::{ProofKey, Proofs};
+use crate::env::Disk;
 use crate::log::{self, Proof};
 use crate::protocol::ToNode;
 use crate::queue::{Action, Date, Event, Handle, Kind, Note, Params, Queue, State, Subscriber, UpdateIndex, Window};
@@ -21,6 +22,7 @@ use tracing::field::display;
 
 /// The queue of a tickerplant with all that belongs to it.
 pub(super) struct QueueShell {
+    disk: Arc<dyn Disk>,
     queue: Queue,
     journal: Journal,
     members: BTreeMap<Handle, Member>,
@@ -50,16 +52,22 @@ impl QueueShell {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn open(params: Params, date: Date, log: Option<&Path>) -> io::Result<(QueueShell, bool)> {
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        params: Params,
+        date: Date,
+        log: Option<&Path>,
+    ) -> io::Result<(QueueShell, bool)> {
         let (queue, journal, is_restored) = match log {
             None => (Queue::new(params, date), Journal::None, false),
             Some(log) => {
-                let (file, queue, is_restored) = JournalFile::open(&log::queue_path(log), params, date)?;
+                let (file, queue, is_restored) = JournalFile::open(&**disk, &log::queue_path(log), params, date)?;
                 (queue, Journal::Open(file), is_restored)
             }
         };
         let (members, proofs, waiting_sent) = (BTreeMap::new(), Proofs::default(), BTreeMap::new());
-        Ok((QueueShell { queue, journal, members, proofs, waiting_sent }, is_restored))
+        let disk = Arc::clone(disk);
+        Ok((QueueShell { disk, queue, journal, members, proofs, waiting_sent }, is_restored))
     }
 
     /// After a restart: starts the grace period in which nodes may reconnect. No node is connected, so nothing is to be done for one.
@@ -92,7 +100,7 @@ impl QueueShell {
         match action {
             Action::Journal(record) => {
                 if let Some(path) = log.map(log::queue_path) {
-                    self.journal.write(&path, &record, &self.queue);
+                    self.journal.write(&*self.disk, &path, &record, &self.queue);
                 }
             }
             Action::Note(note) => self::log(&note, false),

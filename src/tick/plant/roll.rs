@@ -52,9 +52,10 @@ impl Plant {
             }
             Action::RollLog { date } => {
                 // Makes the old log durable and closes it before the new one is created.
-                let (schemas, limits) = (&self.schemas, &self.limits);
+                let (env, schemas, limits) = (&self.env, &self.schemas, &self.limits);
                 let reading = |tip| Reading { limits: limits.codec(), chunk_bytes: super::chunk_bytes(limits), tip };
-                let rolled = self.log.roll((self.time.date(), date), |log| schemas.fits(log, reading(log.updates)));
+                let rolled =
+                    self.log.roll((self.time.date(), date), |log| schemas.fits(env, log, reading(log.updates)));
                 if let Err(failure) = rolled {
                     if let Some(error) = failure {
                         self.fail(&error, ctl);

@@ -1,5 +1,6 @@
 //! The tables that the tickerplant works with, and which changes of them `.u.schema` may make.
 
+use crate::env::Env;
 use crate::log::OpenReport;
 use crate::q::QError;
 use crate::queue::Subscription;
@@ -53,6 +54,7 @@ impl Schemas {
     /// # Errors
     /// A change that the log's records do not allow; the log cannot be read.
     pub fn adopt(
+        env: &Env,
         tables: Arc<Tables>,
         operators: Vec<Vec<u8>>,
         log: Option<&Path>,
@@ -62,8 +64,8 @@ impl Schemas {
         let adopted = Adopted { tables, changed: Changed::new() };
         let adopted = match log {
             None => adopted,
-            Some(path) if is_past => logged_schema::go_on_from(path, &adopted, &reading.limits),
-            Some(path) => logged_schema::adopt(path, &adopted, reading)?,
+            Some(path) if is_past => logged_schema::go_on_from(&*env.disk, path, &adopted, &reading.limits),
+            Some(path) => logged_schema::adopt(env, path, &adopted, reading)?,
         };
         Ok(Schemas::new(adopted, operators))
     }
@@ -86,9 +88,9 @@ impl Schemas {
     ///
     /// # Errors
     /// Why it cannot be continued.
-    pub fn fits(&self, log: &OpenReport, reading: Reading) -> Result<(), String> {
+    pub fn fits(&self, env: &Env, log: &OpenReport, reading: Reading) -> Result<(), String> {
         let own = Adopted { tables: Arc::clone(&self.tables), changed: self.changed.clone() };
-        let found = logged_schema::adopt(&log.path, &own, reading).map_err(|error| error.to_string())?;
+        let found = logged_schema::adopt(env, &log.path, &own, reading).map_err(|error| error.to_string())?;
         let is_same = Arc::ptr_eq(&found.tables, &own.tables);
         is_same.then_some(()).ok_or("it has columns that .u.schema added: restart on it".to_string())
     }

@@ -2,11 +2,13 @@
 
 use crate::config::units::RollTime;
 use crate::queue::{Date, Now};
+use crate::sys::clock as sys_clock;
 use crate::tick::clock::{self, Clock, Steady};
 use crate::tick::core::Stamp;
 use crate::tick::day::trust::Change;
 use crate::tick::day::{Action, Believed, Calendar, Day, Event};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Poll interval of the wall clock while idle: after the clock is set forward, an idle tickerplant rolls at most that late.
@@ -23,6 +25,7 @@ fn in_words(ns: i64) -> String {
 
 /// Clocks and day of a tickerplant.
 pub(super) struct Timekeeper {
+    clock: Arc<dyn sys_clock::Clock>,
     zone: Clock,
     steady: Steady,
     day: Day,
@@ -33,18 +36,24 @@ pub(super) struct Timekeeper {
 
 impl Timekeeper {
     /// Starts in the day of the newest log, or in today's.
-    pub fn start(roll: RollTime, newest_log: Option<Date>, believed: Believed) -> Timekeeper {
+    pub fn start(
+        clock: &Arc<dyn sys_clock::Clock>,
+        roll: RollTime,
+        newest_log: Option<Date>,
+        believed: Believed,
+    ) -> Timekeeper {
         let zone = Clock::new(roll);
-        let now = clock::of_day();
+        let now = clock::of_day(&**clock);
         let day = Day::start(newest_log, zone.calendar(now.wall_ns), now, believed);
-        Timekeeper { zone, steady: Steady::start(), day, stamp: Stamp::default(), has_begun: false }
+        let steady = Steady::start(clock);
+        Timekeeper { clock: Arc::clone(clock), zone, steady, day, stamp: Stamp::default(), has_begun: false }
     }
 
     /// Takes the time of an event-loop iteration. Returns whether it has only begun.
     pub fn begin_iteration(&mut self) -> bool {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         if is_first {
-            self.stamp = self.zone.stamp(clock::utc_now_ns());
+            self.stamp = self.zone.stamp(clock::utc_now_ns(&*self.clock));
         }
         is_first
     }
@@ -60,7 +69,7 @@ impl Timekeeper {
 
     /// Returns the time for a step of the queue.
     pub fn now(&self) -> Now {
-        Now { wall_ns: clock::utc_now_ns(), steady_ns: self.steady.now_ns() }
+        Now { wall_ns: clock::utc_now_ns(&*self.clock), steady_ns: self.steady.now_ns() }
     }
 
     /// Returns the clock of the queue's grace periods.
@@ -80,13 +89,13 @@ impl Timekeeper {
 
     /// Returns whether the day is to end by the clock.
     pub fn is_due(&self) -> bool {
-        self.day.is_due(clock::of_day())
+        self.day.is_due(clock::of_day(&*self.clock))
     }
 
     /// Returns the time until the clock must be looked at again.
     pub fn left(&self) -> Duration {
         // The wall clock may be set forward while the loop is idle.
-        let left_ns = self.day.left_ns(clock::of_day()).clamp(0, LOOK_AT_WALL_NS);
+        let left_ns = self.day.left_ns(clock::of_day(&*self.clock)).clamp(0, LOOK_AT_WALL_NS);
         Duration::from_nanos(left_ns.unsigned_abs())
     }
 
@@ -97,11 +106,11 @@ impl Timekeeper {
 
     /// Looks whether the wall clock has jumped or is back. Returns the event of the day if it is due.
     pub fn look(&mut self, log: Option<&Path>) -> Option<Event> {
-        let now = clock::of_day();
+        let now = clock::of_day(&*self.clock);
         let changed = self.day.has_changed(now).then(|| self.zone.calendar(now.wall_ns));
         match changed.and_then(|calendar| self.day.look(now, calendar)) {
             Some(Change::Jumped(_)) => tracing::error!("{}", self.trouble(log).unwrap_or_default()),
-            Some(Change::Back) => tracing::warn!("the wall clock is right again: days end by it again again"),
+            Some(Change::Back) => tracing::warn!("the wall clock is right again: days end by it again"),
             Some(Change::SetRight) => {
                 tracing::warn!(date = %self.day.date(), "the wall clock, which was far from the day, has been corrected")
             }
@@ -112,7 +121,7 @@ impl Timekeeper {
 
     /// Returns why the day may not be ended by hand.
     pub fn too_far_ahead(&self) -> Option<String> {
-        let calendar = self.calendar(clock::of_day());
+        let calendar = self.calendar(clock::of_day(&*self.clock));
         (!self.day.may_end_by_hand(calendar)).then(|| {
             format!(
                 "day {} is already {} days ahead of the clock: wait, or restart the tickerplant with a longer \
@@ -125,12 +134,12 @@ impl Timekeeper {
 
     /// Passes an event to the day. Returns the next action to carry out.
     pub fn step(&mut self, event: Event) -> Option<Action> {
-        self.day.step(event, clock::of_day())
+        self.day.step(event, clock::of_day(&*self.clock))
     }
 
     /// Describes what is wrong with the clock or the day, and what to do; `log`: the path of the day's log.
     pub fn trouble(&self, log: Option<&Path>) -> Option<String> {
-        let now = clock::of_day();
+        let now = clock::of_day(&*self.clock);
         let calendar = self.zone.calendar(now.wall_ns);
         let (date, today) = (self.day.date(), calendar.today);
         let too_late = self.day.too_late(calendar);
@@ -160,7 +169,7 @@ impl Timekeeper {
     /// Returns the seconds by which the wall clock jumped or is too far ahead of the newest log, and the days by which the day is ahead of
     /// the clock.
     pub fn figures(&self) -> (f64, u64) {
-        let now = clock::of_day();
+        let now = clock::of_day(&*self.clock);
         let pause = self.day.too_late(self.zone.calendar(now.wall_ns)).filter(|_| self.day.doubts_clock());
         let jump = match pause {
             Some(days) => Duration::from_nanos(days.saturating_mul(proto::time::DAY_NS).unsigned_abs()),
@@ -178,10 +187,11 @@ mod tests {
 
     fn started(newest_log: impl Fn(Date) -> Date) -> Timekeeper {
         let roll = || roll_time("00:00 UTC").expect("a time");
-        let today = Clock::new(roll()).calendar(clock::utc_now_ns()).today;
+        let clock: Arc<dyn sys_clock::Clock> = Arc::new(sys_clock::SystemClock);
+        let today = Clock::new(roll()).calendar(clock::utc_now_ns(&*clock)).today;
         let day_ns = proto::time::DAY_NS;
         let believed = Believed { jump_ns: 2 * day_ns, pause_ns: 9 * day_ns, today: None };
-        Timekeeper::start(roll(), Some(newest_log(today)), believed)
+        Timekeeper::start(&clock, roll(), Some(newest_log(today)), believed)
     }
 
     #[test]

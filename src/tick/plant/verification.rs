@@ -1,7 +1,7 @@
 //! Comparison of windows with the log on a thread of its own, and what is to be asked again of a log that cannot be read.
 
+use crate::env::Env;
 use crate::log::Waker;
-use crate::sys::clock;
 use crate::tick::core::schema::Current;
 use crate::tick::verify::{self, Done, Job};
 use crate::tick::worker::Worker;
@@ -41,17 +41,23 @@ pub(super) struct Verification {
 impl Verification {
     /// # Errors
     /// The system has no thread left.
-    pub fn start(tables: Current, limits: proto::Limits, chunk_bytes: usize, waker: Waker) -> io::Result<Verification> {
-        Ok(Verification { worker: verify::start(tables, limits, chunk_bytes, waker)?, retries: Retries(Vec::new()) })
+    pub fn start(
+        env: &Env,
+        tables: Current,
+        limits: proto::Limits,
+        chunk_bytes: usize,
+        waker: Waker,
+    ) -> io::Result<Verification> {
+        let worker = verify::start(env, tables, limits, chunk_bytes, waker)?;
+        Ok(Verification { worker, retries: Retries(Vec::new()) })
     }
 
     pub fn submit(&self, job: Job) {
         self.worker.submit(job);
     }
 
-    /// Retries a job whose log could not be read, after `pause`.
-    pub fn put_off(&mut self, pause: Duration, job: Job) {
-        let now = clock::now();
+    /// Retries a job whose log could not be read, after `pause` from now on.
+    pub fn put_off(&mut self, now: Instant, pause: Duration, job: Job) {
         self.retries.put_off(now.checked_add(pause).unwrap_or(now), job);
     }
 
@@ -75,16 +81,6 @@ impl Verification {
     pub fn result(&self) -> Option<Done> {
         self.worker.result()
     }
-
-    /// Simulation hook: whether the thread has a job.
-    pub fn is_due(&self) -> bool {
-        self.worker.is_due()
-    }
-
-    /// Simulation hook: runs one job.
-    pub fn step(&self) {
-        self.worker.step();
-    }
 }
 
 #[cfg(test)]
@@ -93,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_job_that_was_put_off_is_due_once_at_its_time() {
-        let (now, second) = (clock::now(), Duration::from_secs(1));
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut retries = Retries(Vec::new());
         retries.put_off(now + second * 2, "b");
         retries.put_off(now + second, "a");
@@ -106,7 +102,7 @@ mod tests {
     #[test]
     fn jobs_beyond_the_limit_are_not_kept() {
         let mut retries = Retries(Vec::new());
-        (0..MAX_RETRIES + 5).for_each(|job| retries.put_off(clock::now(), job));
+        (0..MAX_RETRIES + 5).for_each(|job| retries.put_off(Instant::now(), job));
         assert_eq!(retries.0.len(), MAX_RETRIES);
     }
 }

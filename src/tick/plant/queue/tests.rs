@@ -1,6 +1,7 @@
 //! The shell without a log: effects of its steps, members, and proofs.
 
 use super::*;
+use crate::env::SystemDisk;
 use crate::queue::{Join, NodeName, Now, QueueName, Refusal, Subscribe, Subscription};
 use std::net::Ipv4Addr;
 
@@ -8,7 +9,8 @@ const A: Handle = Handle(5);
 const B: Handle = Handle(6);
 
 fn shell() -> QueueShell {
-    QueueShell::open(Params::default(), Date(1), None).expect("nothing is opened").0
+    let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
+    QueueShell::open(&disk, Params::default(), Date(1), None).expect("nothing is opened").0
 }
 
 fn at(tip: u64) -> At<'static> {

@@ -1,8 +1,7 @@
-//! The file system under the logs, as a trait: the operating system's, or a virtual one that the simulator sets for a thread.
+//! The file system under the logs, as a trait.
 
 use super::file::LogFile;
-use crate::sys::fs;
-use std::cell::RefCell;
+use crate::sys::fs::{self, Room};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ pub struct WriterProcess {
 }
 
 /// A file system.
-pub trait Disk {
+pub trait Disk: Send + Sync {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>>;
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -43,6 +42,11 @@ pub trait Disk {
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     fn who(&self) -> WriterProcess;
 
+    /// Free space on the file system of a directory.
+    fn room(&self, _: &Path) -> io::Result<Room> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// A random number for a unique identity.
     fn draw(&self) -> u64 {
         fastrand::u64(1..)
@@ -50,9 +54,9 @@ pub trait Disk {
 }
 
 /// The operating system's file system.
-struct System;
+pub struct SystemDisk;
 
-impl Disk for System {
+impl Disk for SystemDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>> {
         let mut options = OpenOptions::new();
         options.read(true).truncate(false);
@@ -90,75 +94,8 @@ impl Disk for System {
             boot: read("/proc/sys/kernel/random/boot_id"),
         }
     }
-}
 
-thread_local! {
-    static OWN: RefCell<Option<Arc<dyn Disk>>> = const { RefCell::new(None) };
-}
-
-/// Sets or removes this thread's virtual disk. Open files are not affected.
-pub fn set_virtual(disk: Option<Arc<dyn Disk>>) {
-    OWN.set(disk);
-}
-
-/// Whether the simulator runs this thread; it then steps the background threads itself.
-pub fn is_virtual() -> bool {
-    OWN.with_borrow(Option::is_some)
-}
-
-fn with<T>(ask: impl FnOnce(&dyn Disk) -> T) -> T {
-    match OWN.with_borrow(Clone::clone) {
-        Some(own) => ask(&*own),
-        None => ask(&System),
+    fn room(&self, directory: &Path) -> io::Result<Room> {
+        fs::room(directory)
     }
-}
-
-/// Opens a file.
-///
-/// # Errors
-/// The file system's.
-pub fn open(path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>> {
-    with(|disk| disk.open(path, how))
-}
-
-/// Creates a directory and its parents.
-///
-/// # Errors
-/// The file system's.
-pub fn create_dir_all(path: &Path) -> io::Result<()> {
-    with(|disk| disk.create_dir_all(path))
-}
-
-/// Renames a file.
-///
-/// # Errors
-/// The file system's.
-pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    with(|disk| disk.rename(from, to))
-}
-
-/// Makes the directory entry of a new or renamed file durable.
-///
-/// # Errors
-/// The file system's.
-pub fn sync_directory_of(path: &Path) -> io::Result<()> {
-    with(|disk| disk.sync_directory_of(path))
-}
-
-/// Returns the paths of the directory's entries.
-///
-/// # Errors
-/// The file system's.
-pub fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    with(|disk| disk.list(directory))
-}
-
-/// Returns the process, host and boot that a lock file records.
-pub fn who() -> WriterProcess {
-    with(|disk| disk.who())
-}
-
-/// Returns a random number for a unique identity.
-pub fn draw() -> u64 {
-    with(|disk| disk.draw())
 }
