@@ -62,13 +62,27 @@ pub fn date_of(log: &Path) -> Option<Date> {
 /// If the directory cannot be listed.
 pub fn logs_between(disk: &dyn Disk, first: &Path, last: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(from), Some(to)) = (date_of(first), date_of(last)) else { return Ok(Vec::new()) };
-    let name = first.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let between = logs_beside(disk, first)?.into_iter().filter(|(date, _)| from < *date && *date < to);
+    Ok(between.map(|(_, path)| path).collect())
+}
+
+/// Returns the last log dated before this one.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub(super) fn log_before(disk: &dyn Disk, log: &Path) -> io::Result<Option<PathBuf>> {
+    let Some(own) = date_of(log) else { return Ok(None) };
+    Ok(logs_beside(disk, log)?.into_iter().rfind(|(date, _)| *date < own).map(|(_, path)| path))
+}
+
+/// Returns the logs of the same source in a log's directory, by date.
+fn logs_beside(disk: &dyn Disk, log: &Path) -> io::Result<Vec<(Date, PathBuf)>> {
+    let name = log.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let src = name.get(..name.len().saturating_sub(DATE_BYTES)).unwrap_or_default();
-    let dir = first.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let is_between = |path: &PathBuf| {
-        date_of(path).is_some_and(|date| from < date && date < to && *path == log_path(dir, src, date))
-    };
-    let mut logs: Vec<PathBuf> = disk.list(dir)?.into_iter().filter(is_between).collect();
+    let dir = log.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dated =
+        |path: PathBuf| date_of(&path).filter(|date| path == log_path(dir, src, *date)).map(|date| (date, path));
+    let mut logs: Vec<(Date, PathBuf)> = disk.list(dir)?.into_iter().filter_map(dated).collect();
     logs.sort();
     Ok(logs)
 }

@@ -6,11 +6,11 @@ use super::fence::Fence;
 use super::identity::{LogId, Sample, Samples, WriterId};
 use super::index::{BlockBuilder, Entry, Head, SideFile, SideWriter};
 use super::lock::WriterLock;
-use super::name::{log_path, side_path};
+use super::name::{log_before, log_path, side_path};
 use super::open::{self, FIRST, How, OpenReport};
 use super::source::LogSource;
 use crate::config::{Damage, Durability, RequiredMount};
-use crate::env::{Env, Open};
+use crate::env::{Disk, Env, Open};
 use crate::points::{self, Point};
 use crate::sys::mount;
 use jiff::civil::Date;
@@ -58,6 +58,16 @@ pub struct LogWriter {
     samples: Samples,
 }
 
+/// Makes the log before this one durable. A tickerplant that was killed between two days has left updates there that are in the file
+/// but not synced, and readers on other hosts, which a publisher asks what it has to send again, do not see them.
+fn sync_log_before(disk: &dyn Disk, log: &Path) {
+    let before = log_before(disk, log).unwrap_or_default();
+    let Some(path) = before else { return };
+    if let Err(error) = disk.open(&path, Open::Read).and_then(|file| file.sync_all()) {
+        tracing::warn!(path = %path.display(), %error, "cannot make the log of the day before durable");
+    }
+}
+
 /// Where this writer's epoch began.
 #[derive(Clone, Copy, Debug)]
 struct Began {
@@ -94,6 +104,7 @@ impl LogWriter {
             unsynced_from: lock.holder().unsynced_from,
         };
         let (path, appender, side, builder, samples, report) = open_day(&options, date, &how)?;
+        sync_log_before(&*options.env.disk, &path);
         lock.mark_accepted()?;
         let fence = if lock.is_on_nfs() {
             let (path, own, waker) = (lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());

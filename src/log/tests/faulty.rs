@@ -1,6 +1,6 @@
 //! An in-memory file that fails at a chosen call and records what was synced.
 
-use crate::env::{Disk, LogFile, Open, WriterProcess};
+use crate::env::{Disk, LogFile, Open, SystemDisk, WriterProcess};
 use crate::sys::fs::Place;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -148,5 +148,37 @@ impl Disk for OneFile {
 
     fn who(&self) -> WriterProcess {
         WriterProcess { pid: 1, host: "a".to_string(), boot: "1".to_string() }
+    }
+}
+
+/// The system's disk, but that one path leads to this file.
+pub struct OnePath(pub PathBuf, pub Arc<Faulty>);
+
+impl Disk for OnePath {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>> {
+        match path == self.0 {
+            true => Ok(Arc::clone(&self.1) as _),
+            false => SystemDisk.open(path, how),
+        }
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.create_dir_all(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+
+    fn sync_directory_of(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.sync_directory_of(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(SystemDisk.list(directory)?.into_iter().chain([self.0.clone()]).collect())
+    }
+
+    fn who(&self) -> WriterProcess {
+        SystemDisk.who()
     }
 }

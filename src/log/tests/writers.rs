@@ -1,10 +1,12 @@
 //! One writer per log, epochs, days.
 
+use super::faulty::{Faulty, OnePath};
 use super::support::*;
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::log::{LogError, LogOptions, LogWriter, log_path};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 
 #[test]
 fn a_second_writer_is_rejected_with_the_name_of_the_first() {
@@ -176,4 +178,16 @@ fn a_volume_that_is_gone_when_the_day_rolls_leaves_the_days_log_going() {
     assert!(matches!(rolled, Err(LogError::Misplaced { .. })));
     assert_eq!((writer.date(), std::fs::read_dir(&below).unwrap().count()), (DAY, 0));
     writer.check().unwrap();
+}
+
+#[test]
+fn the_log_before_is_durable_once_a_day_has_started() {
+    let folder = Folder::new();
+    let before = Arc::new(Faulty::on_device(1, vec![0; 40]));
+    let path = log_path(&folder.0, "sym", DAY.yesterday().unwrap());
+    let mut options = folder.options(Durability::Os);
+    options.env.disk = Arc::new(OnePath(path, Arc::clone(&before)));
+    assert_eq!(before.synced_bytes(), 0);
+    LogWriter::open(options, DAY).unwrap();
+    assert_eq!(before.synced_bytes(), 40);
 }
