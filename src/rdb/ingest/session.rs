@@ -76,7 +76,11 @@ impl Ingest {
             return self.link.ask(About::Date, self.env.clock.now(), |writer| writer.chars(".u.d"));
         }
         if self.link.rejoins() {
-            return self.greet();
+            // A window was assigned while the fleet refused to end this node: what is under way for it belongs to the join before.
+            return match self.intake.open_window() {
+                Some(_) => Err(Fault::Connection("joining again on a new connection".to_string())),
+                None => self.greet(),
+            };
         }
         self.watch();
         Ok(())

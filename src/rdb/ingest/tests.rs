@@ -174,6 +174,19 @@ fn a_draining_node_gives_back_a_window_of_a_tickerplant_in_q() {
     assert_eq!(node.policy.phase(), Phase::Waiting, "its fleet keeps it, and it holds nothing");
 }
 
+#[test]
+fn a_node_that_its_fleet_keeps_joins_again_on_a_new_connection_if_it_has_got_a_window() {
+    let (mut node, _asked, answers) = node();
+    greeted(&mut node);
+    node.step(Event::DayEnd);
+    answers.send(Answer::TerminateRefused).expect("the node listens");
+    node.watch();
+    let (tables, date, log, samples) = (Vec::new(), 10_957, None, Vec::new());
+    node.react(ToNode::Live(Live { first: 3, tip: 9, position: None, log, date, epoch: 1, tables, samples }));
+    assert!(node.intake.open_window().is_some());
+    assert!(matches!(node.turn(), Err(Fault::Connection(reason)) if reason.contains("joining again")));
+}
+
 /// A node whose window of the table `a`, of longs, begins at 3.
 pub(super) fn node_with_a_window() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
     let (mut node, asked, answers) = node_on(10_957, None);
