@@ -10,6 +10,7 @@ mod feed;
 mod in_place;
 mod link;
 mod many;
+mod objects;
 mod operate;
 mod quick;
 mod results;

@@ -1,6 +1,18 @@
-//! Executes the steps of a program.
+//! Executes the steps of a program, in one function of three loops:
+//!
+//! - rounds: the whole program once for each item of a [`Feed`], or once without one;
+//! - `'frame`: one entry into a function, by a call or a return;
+//! - steps: fetch, count on, and an arm of the `match` for each kind of step: values, arithmetic, lists, jumps, calls and returns.
+//!
+//! A step leaves the loop in four ways: at the next step; at a jump (`pc` is set); into another frame (`call!`, `give!`); or out of the run,
+//! with `Ok(false)` where the VM cannot go on and the evaluator starts over, or with an error of the limits (`tick!`, `stack`).
+//!
+//! Macros, where functions would do elsewhere: each arm is straight code for the commonest types, with the frame's registers, the steps and
+//! `pc` in registers of the processor throughout. With the same arms as inlined methods of a struct, which return a `Result`, the compiler
+//! spills them and merges jumps into conditional moves: at best 8 % slower in the median of `benches/loops.rs`, 24 % in a fold of floats.
 
 use super::feed::Feed;
+use super::objects::{keep, owned, share};
 use super::operate::{amend, append, compare, item, other, quick_item, quick_unary, through, truth, unary};
 use super::operate::{div_by, mod_by};
 use super::quick::quick;
@@ -8,13 +20,12 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::op::Op;
 use crate::runtime::registers::{Frame, Registers, WINDOW};
-use crate::runtime::scalar::{Scalar, is_object};
+use crate::runtime::scalar::Scalar;
 use crate::syntax::steps::{Early, Program, Step};
 use crate::verbs::arith::{holds, long_div, long_mod};
 use columns::kernel::num::Num;
 use columns::kernel::zip::{Arithmetic, Comparison};
 use columns::sys::stack;
-use columns::table::Value;
 
 /// Backward jumps and calls between two checks of time and memory.
 const STRIDE: u32 = 1 << 10;
@@ -22,9 +33,6 @@ const STRIDE: u32 = 1 << 10;
 const FIRST_ROUNDS: u32 = 1 << 6;
 /// Approximate stack use of a call in the evaluator: limits calls in the VM to about the same depth.
 const CALL_BYTES: usize = 512;
-
-/// Limit of lists in a run: they are freed only when the run ends, even if no register refers to them.
-const MAX_OBJECTS: usize = 256;
 
 /// How a run ended.
 pub(super) enum Outcome {
@@ -38,64 +46,6 @@ pub(super) enum Outcome {
 const ADD: Op = Op::Arithmetic(Arithmetic::Add);
 const SUBTRACT: Op = Op::Arithmetic(Arithmetic::Subtract);
 const MULTIPLY: Op = Op::Arithmetic(Arithmetic::Multiply);
-
-/// Stores a value in the register numbered `own` across all frames; false if there are too many objects.
-#[cold]
-fn keep(objects: &mut Vec<Value>, owners: &mut Vec<u32>, register: &mut Scalar, own: u32, value: Value) -> bool {
-    if let Some(scalar) = Scalar::of(&value) {
-        *register = scalar;
-        return true;
-    }
-    if !is_object(&value) {
-        return false;
-    }
-    if let Scalar::Object(place) = *register
-        && owners.get(place as usize) == Some(&own)
-        && let Some(object) = objects.get_mut(place as usize)
-    {
-        *object = value;
-        return true;
-    }
-    match added(objects, owners, own, value) {
-        Some(place) => {
-            *register = Scalar::Object(place as u32);
-            true
-        }
-        None => false,
-    }
-}
-
-/// Adds an object and returns its index.
-fn added(objects: &mut Vec<Value>, owners: &mut Vec<u32>, own: u32, value: Value) -> Option<usize> {
-    if objects.len() >= MAX_OBJECTS {
-        return None;
-    }
-    objects.push(value);
-    owners.resize(objects.len() - 1, 0);
-    owners.push(own);
-    Some(objects.len() - 1)
-}
-
-/// Returns the index of an object that a register may modify; copies it unless the register owns it.
-#[inline]
-fn owned(objects: &mut Vec<Value>, owners: &mut Vec<u32>, register: Scalar, own: u32) -> Option<usize> {
-    let Scalar::Object(place) = register else { return None };
-    if owners.get(place as usize) == Some(&own) {
-        return Some(place as usize);
-    }
-    let value = objects.get(place as usize)?.clone();
-    added(objects, owners, own, value)
-}
-
-/// Marks an object as shared by more than one register.
-#[inline]
-fn share(owners: &mut [u32], value: Scalar) {
-    if let Scalar::Object(place) = value
-        && let Some(owner) = owners.get_mut(place as usize)
-    {
-        *owner = 0;
-    }
-}
 
 /// Returns the result of a function that its guard ends; `base` is the register of its first argument.
 #[inline]
@@ -172,6 +122,7 @@ impl Registers {
                 }
                 called = false;
                 let steps = &code.steps[..];
+                // A register of this frame.
                 macro_rules! r {
                     ($register:expr) => {
                         r[usize::from($register)]
@@ -183,6 +134,7 @@ impl Registers {
                         u32::try_from(base + usize::from($register) + 1).unwrap_or(0)
                     };
                 }
+                // Stores what a primitive returned, which may be a list.
                 macro_rules! keep {
                     ($to:expr, $value:expr) => {
                         match $value {
@@ -195,6 +147,7 @@ impl Registers {
                         }
                     };
                 }
+                // Any atomic operator.
                 macro_rules! binary {
                     ($to:expr, $op:expr, $x:expr, $y:expr) => {{
                         let (x, y) = ($x, $y);
@@ -204,7 +157,7 @@ impl Registers {
                         }
                     }};
                 }
-                // No value: bail out.
+                // Stores an atom; bails out without one.
                 macro_rules! put {
                     ($to:expr, $value:expr) => {
                         match $value {
@@ -213,15 +166,16 @@ impl Registers {
                         }
                     };
                 }
+                // Addition, subtraction and multiplication: pairs of longs and of floats without a call.
                 macro_rules! arithmetic {
-                ($to:expr, $x:expr, $y:expr, $op:expr, $method:ident, $sign:tt) => {
-                    match (&$x, &$y) {
-                        (Scalar::Long(x), Scalar::Long(y)) => r!($to) = Scalar::Long(x.$method(*y)),
-                        (Scalar::Float(x), Scalar::Float(y)) => r!($to) = Scalar::Float(x $sign y),
-                        (x, y) => binary!($to, $op, x, y),
-                    }
-                };
-            }
+                    ($to:expr, $x:expr, $y:expr, $op:expr, $method:ident, $sign:tt) => {
+                        match (&$x, &$y) {
+                            (Scalar::Long(x), Scalar::Long(y)) => r!($to) = Scalar::Long(x.$method(*y)),
+                            (Scalar::Float(x), Scalar::Float(y)) => r!($to) = Scalar::Float(x $sign y),
+                            (x, y) => binary!($to, $op, x, y),
+                        }
+                    };
+                }
                 macro_rules! constant {
                     ($index:expr) => {
                         match program.constants.get(usize::from($index)) {
@@ -230,6 +184,7 @@ impl Registers {
                         }
                     };
                 }
+                // Jumps unless a comparison holds.
                 macro_rules! unless {
                     ($x:expr, $y:expr, $c:expr, $target:expr) => {
                         match (&$x, &$y) {
@@ -246,6 +201,7 @@ impl Registers {
                         }
                     };
                 }
+                // Counts a backward jump or call; now and then checks time and memory.
                 macro_rules! tick {
                     () => {
                         fuel -= 1;
@@ -255,6 +211,7 @@ impl Registers {
                         }
                     };
                 }
+                // Enters a unit: its arguments are in the registers from `$shift` on, it returns to step `$back`.
                 macro_rules! call {
                     ($to:expr, $shift:expr, $callee:expr, $back:expr) => {{
                         let mut entry = 0;
@@ -284,6 +241,7 @@ impl Registers {
                         continue 'frame;
                     }};
                 }
+                // Returns to the caller with a long, or else with register `$x`: a long just stored is not read back, which would stall.
                 macro_rules! give {
                     ($long:expr, $x:expr) => {{
                         let long: Option<i64> = $long;
@@ -315,6 +273,7 @@ impl Registers {
                     let Some(step) = steps.get(pc) else { return Ok(false) };
                     pc += 1;
                     match *step {
+                        // Values.
                         Step::Constant { to, index } => put!(to, program.constants.get(usize::from(index))),
                         Step::Global { to, index } => put!(to, self.globals.get(usize::from(index))),
                         Step::Copy { to, x } => match &r!(x) {
@@ -327,6 +286,7 @@ impl Registers {
                                 r!(to) = value;
                             }
                         },
+                        // Arithmetic.
                         Step::Add { to, x, y } => arithmetic!(to, r!(x), r!(y), ADD, plus, +),
                         Step::Subtract { to, x, y } => arithmetic!(to, r!(x), r!(y), SUBTRACT, minus, -),
                         Step::Multiply { to, x, y } => arithmetic!(to, r!(x), r!(y), MULTIPLY, times, *),
@@ -383,6 +343,7 @@ impl Registers {
                             Some(result) => r!(to).take(&result),
                             None => keep!(to, unary(context, &self.objects, primitive, r!(x))),
                         },
+                        // Lists.
                         Step::Amend { x, y, value, op } => {
                             match owned(&mut self.objects, &mut self.owners, r!(x), own!(x)) {
                                 Some(place) if amend(context, &mut self.objects, place, r!(y), r!(value), op) => {
@@ -408,6 +369,7 @@ impl Registers {
                                 None => keep!(to, item(context, &self.objects, global, r!(y))),
                             }
                         }
+                        // Jumps.
                         Step::Jump { target } => pc = usize::from(target),
                         Step::Again { target } => {
                             tick!();
@@ -448,6 +410,7 @@ impl Registers {
                             Scalar::Long(left) if *left > 0 => r!(x) = Scalar::Long(left - 1),
                             _ => pc = usize::from(target),
                         },
+                        // Calls and returns.
                         Step::Call { to, base, unit: callee } => call!(to, base, callee, pc),
                         Step::CallLess { to, base, x, unit: callee, y } => {
                             match &r!(x) {
