@@ -171,6 +171,18 @@ pub const fn name(ty: i8) -> &'static str {
     }
 }
 
+/// Returns the suffix that marks the type of a literal, after a number or the last item of a vector; empty where the form itself shows it.
+pub const fn literal_suffix(ty: i8) -> &'static str {
+    match ty {
+        BOOL => "b",
+        SHORT => "h",
+        INT => "i",
+        REAL => "e",
+        MONTH => "m",
+        _ => "",
+    }
+}
+
 /// Returns the letter of a simple type, as in `meta` and casts; `None` if it has none.
 pub const fn letter(ty: i8) -> Option<u8> {
     Some(match ty.saturating_abs() {

@@ -57,7 +57,7 @@ pub fn text(view: &View<'_>, most_items: usize, out: &mut String) {
         if vector.count > most_items {
             out.push_str("..");
         } else {
-            out.push_str(suffix(vector.ty));
+            out.push_str(types::literal_suffix(vector.ty));
         }
     } else if let Some(symbol) = view.symbol() {
         out.push('`');
@@ -71,7 +71,7 @@ pub fn text(view: &View<'_>, most_items: usize, out: &mut String) {
             out.push_str("0x");
         }
         atom(-ty, view.raw().get(1..).unwrap_or_default(), out);
-        out.push_str(suffix(-ty));
+        out.push_str(types::literal_suffix(-ty));
     } else {
         out.push_str(types::name(ty));
     }
@@ -131,18 +131,6 @@ fn string(chars: &[u8], out: &mut String) {
         }
     }
     out.push('"');
-}
-
-/// Type suffix of a number.
-fn suffix(ty: i8) -> &'static str {
-    match ty {
-        types::BOOL => "b",
-        types::SHORT => "h",
-        types::INT => "i",
-        types::REAL => "e",
-        types::MONTH => "m",
-        _ => "",
-    }
 }
 
 /// Appends one item of a vector of type `ty`, without a suffix.

@@ -93,7 +93,8 @@ pub fn attribute_code(attr: Attr) -> u8 {
     }
 }
 
-fn attribute(byte: u8) -> Attr {
+/// Attribute of a wire code; an unknown code is none.
+pub fn attribute(byte: u8) -> Attr {
     match byte {
         types::ATTR_SORTED => Attr::Sorted,
         types::ATTR_UNIQUE => Attr::Unique,

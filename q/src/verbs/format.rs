@@ -153,18 +153,6 @@ pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Type suffix of numbers.
-fn suffix(number: i8) -> &'static str {
-    match number {
-        types::BOOL => "b",
-        types::SHORT => "h",
-        types::INT => "i",
-        types::REAL => "e",
-        types::MONTH => "m",
-        _ => "",
-    }
-}
-
 /// Whether a cell with this value is empty.
 pub(crate) fn is_blank(value: &Value) -> bool {
     value.is_atom() && is_null(value)
@@ -305,7 +293,7 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
         }
         other => {
             out.put(&item(other, precision))?;
-            out.put(suffix(-other.type_number()).as_bytes())
+            out.put(types::literal_suffix(-other.type_number()).as_bytes())
         }
     }
 }
@@ -390,7 +378,7 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
             if number == types::FLOAT && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
                 out.put(b"f")?;
             }
-            out.put(suffix(number).as_bytes())
+            out.put(types::literal_suffix(number).as_bytes())
         }
     }
 }

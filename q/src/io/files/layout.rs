@@ -10,6 +10,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::enums;
 use columns::table::symbol::{intern, text};
+use columns::table::wire::attribute;
 use columns::table::{Attr, Element, Items, Sym, Value, Vector};
 use proto::types;
 use std::path::Path;
@@ -27,16 +28,6 @@ const PARTED: &[u8] = b"elastick:p";
 
 /// Type of a column of lists that kdb+ maps.
 const MAPPED_LISTS: i8 = 77;
-
-fn attribute(byte: u8) -> Attr {
-    match byte {
-        types::ATTR_SORTED => Attr::Sorted,
-        types::ATTR_UNIQUE => Attr::Unique,
-        types::ATTR_PARTED => Attr::Parted,
-        types::ATTR_GROUPED => Attr::Grouped,
-        _ => Attr::None,
-    }
-}
 
 /// Returns the bytes of a value's file.
 pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<Vec<u8>, QError> {
