@@ -5,11 +5,14 @@
     tests/suite.py faults --jobs 1 -k disk    one after the other, only tests whose name contains "disk"
 
 Most of these tests wait for processes rather than compute, so running them side by side saves minutes even on two cores. What
-a class printed is shown whole when it has ended, and again at the end for those that failed.
+a class printed is shown whole when it has ended, and again at the end for those that failed. The classes that took longest in the
+last run start first, so that none of them runs alone at the end.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
+import json
 import os
 import pathlib
 import re
@@ -19,12 +22,14 @@ import time
 import unittest
 
 TESTS = pathlib.Path(__file__).parent
+# Seconds that each class took when it last passed.
+TIMES = TESTS.parent / "target" / "suite-times.json"
 RAN = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
 SKIPPED = re.compile(r"^.* \.\.\. skipped .*$", re.MULTILINE)
 
 
 def classes(suite, patterns):
-    """unittest names of the suite's test classes with a selected test; longest files first."""
+    """unittest names of the suite's test classes with a selected test; those that took longest first, before them new ones by size."""
     sys.path.insert(0, str(TESTS))
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns] or None
@@ -42,7 +47,14 @@ def classes(suite, patterns):
                 found[f"{kind.__module__}.{kind.__qualname__}"] = source.stat().st_size
 
     collect(loader.discover(str(TESTS / suite), top_level_dir=str(TESTS)))
-    return sorted(found, key=lambda name: (-found[name], name))
+    times = last_times()
+    return sorted(found, key=lambda name: (-times.get(name, float("inf")), -found[name], name))
+
+
+def last_times():
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(TIMES.read_text())
+    return {}
 
 
 def run(name, patterns):
@@ -70,7 +82,7 @@ def main():
     names = classes(arguments.suite, arguments.patterns)
     if not names:
         sys.exit(f"tests/suite.py: no test of {arguments.suite} is chosen")
-    began, ran, skipped, failed = time.monotonic(), 0, 0, []
+    began, ran, skipped, failed, took = time.monotonic(), 0, 0, [], {}
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for future in concurrent.futures.as_completed([pool.submit(run, name, arguments.patterns) for name in names]):
             name, passed, seconds, output = future.result()
@@ -82,6 +94,10 @@ def main():
             skipped += len(left_out)
             if not passed:
                 failed.append((name, output))
+            elif not arguments.patterns:
+                took[name] = round(seconds, 1)
+    if TIMES.parent.is_dir():
+        TIMES.write_text(json.dumps({**last_times(), **took}, indent=0, sort_keys=True))
     for name, output in failed:
         print(f"\n== {name} failed\n{output}", flush=True)
     print(f"{arguments.suite}: ran {ran} tests of {len(names)} classes in {time.monotonic() - began:.1f} s, {skipped} skipped")
