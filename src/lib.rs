@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
+#[cfg(all(feature = "points", not(debug_assertions)))]
+compile_error!("the feature `points` stops and kills processes on request: no release may have it");
+
 pub use columns::{kernel, sys, table};
 pub use q;
 
