@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import unittest
 
+from harness import points
 from harness.cluster import Cluster
 from harness.process import ROOT, eventually
 from harness.scene import Scene
@@ -34,7 +35,7 @@ def shared_api():
 
 def binary():
     """The elastick binary under test, with the feature `aws`."""
-    path = pathlib.Path(os.environ.get("ELASTICK_AWS_BIN", ROOT / "target" / "aws" / "elastick")).resolve()
+    path = pathlib.Path(os.environ.get("ELASTICK_AWS_BIN", ROOT / points.BUILT)).resolve()
     if not path.exists():
         raise FileNotFoundError(f"{path} is not built; tests/run aws builds it, or set ELASTICK_AWS_BIN")
     return path
