@@ -5,9 +5,9 @@ use super::audit::surplus::Reason;
 use super::cloud::CloudFaults;
 use super::disk::DiskFaults;
 use super::plan::Faults;
-use super::world::{Event, MS, NodeKey, SECOND, World};
+use super::world::{MS, NodeKey, SECOND, World, WorldEvent};
 use elastick::config::Durability;
-use elastick::fleet::group::{Event as GroupEvent, Instance};
+use elastick::fleet::group::{GroupEvent, Instance};
 use elastick::rdb::policy::Phase;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ impl World {
     pub fn chaos(&mut self) {
         let Some(every_ns) = self.plan.faults.every_ns() else { return };
         let pause_ns = self.between(every_ns / 10, every_ns * 2);
-        self.after(pause_ns, Event::Chaos);
+        self.after(pause_ns, WorldEvent::Chaos);
         if !self.chaotic {
             return;
         }
@@ -107,7 +107,7 @@ impl World {
             *slot = until_ns;
         }
         if self.rng.percent(30) {
-            self.after(for_ns.saturating_sub(MS), Event::Over(Passing::StalledLine(number)));
+            self.after(for_ns.saturating_sub(MS), WorldEvent::Over(Passing::StalledLine(number)));
         }
     }
 
@@ -119,7 +119,7 @@ impl World {
             line.slow_bytes = Some(slow_bytes);
         }
         let ns = self.between(2 * SECOND, 10 * SECOND);
-        self.after(ns, Event::Over(Passing::SlowLine(number)));
+        self.after(ns, WorldEvent::Over(Passing::SlowLine(number)));
     }
 
     fn kill_some_node(&mut self) {
@@ -176,7 +176,7 @@ impl World {
         if let Some(cloud) = self.clouds.get(server.group) {
             cloud.lock().interrupt(Instance(server.instance), self.now_ns.saturating_add(ns));
         }
-        self.after(ns, Event::ServerGoes(server));
+        self.after(ns, WorldEvent::ServerGoes(server));
     }
 
     fn replace_some_node(&mut self) {
@@ -197,7 +197,7 @@ impl World {
             cloud.lock().faults = faults;
         }
         let ns = self.between(SECOND, 15 * SECOND);
-        self.after(ns, Event::Over(Passing::FleetCalls(group)));
+        self.after(ns, WorldEvent::Over(Passing::FleetCalls(group)));
     }
 
     fn launch_one_too_many(&mut self) {
@@ -220,7 +220,7 @@ impl World {
         self.report.fault("tickerplant killed");
         self.tick_dies(false, Promise::Process);
         let ns = self.between(200 * MS, 5 * SECOND);
-        self.after(ns, Event::TickStarts);
+        self.after(ns, WorldEvent::TickStarts);
     }
 
     fn kill_tick_in_turn(&mut self) {
@@ -244,7 +244,7 @@ impl World {
             self.tick_dies(false, Promise::Process);
         }
         let ns = self.between(200 * MS, 3 * SECOND);
-        self.after(ns, Event::TickStarts);
+        self.after(ns, WorldEvent::TickStarts);
     }
 
     fn pause_tick(&mut self) {
@@ -267,7 +267,7 @@ impl World {
         self.storage.power_cut();
         self.crash = Some(Promise::Power);
         let ns = self.between(SECOND, 8 * SECOND);
-        self.after(ns, Event::TickStarts);
+        self.after(ns, WorldEvent::TickStarts);
     }
 
     fn fill_disk(&mut self) {
@@ -276,7 +276,7 @@ impl World {
         // One full disk in three also runs out of file descriptors, so that no log can be opened for reading.
         let no_more_files = ns.is_multiple_of(3);
         self.storage.set_faults(DiskFaults { full: true, no_more_files, ..self.storage.faults() });
-        self.after(ns, Event::Over(Passing::DiskFull));
+        self.after(ns, WorldEvent::Over(Passing::DiskFull));
     }
 
     /// Hangs a host's file system: the threads that use it wait. A tickerplant without a sync thread stops altogether.
@@ -321,7 +321,7 @@ impl World {
     pub fn set_clock_off(&mut self, by_ns: u64, back: bool, for_ns: u64) {
         let by_ns = if back { by_ns.cast_signed().saturating_neg() } else { by_ns.cast_signed() };
         self.wall_ns = self.wall_ns.saturating_add(i128::from(by_ns));
-        self.after(for_ns, Event::Over(Passing::SetClock(by_ns)));
+        self.after(for_ns, WorldEvent::Over(Passing::SetClock(by_ns)));
         self.after_tick();
     }
 
@@ -358,7 +358,7 @@ impl World {
     /// more often: a full standby is noticed only when it should take a window.
     pub fn fill_some_node(&mut self) {
         let pause_ns = self.fills.from(SECOND, 6 * SECOND);
-        self.after(pause_ns, Event::Fill);
+        self.after(pause_ns, WorldEvent::Fill);
         if !self.chaotic {
             return;
         }
@@ -371,7 +371,7 @@ impl World {
         let bytes = self.plan.budget_bytes / 100 * self.fills.from(50, 130);
         let for_ns = self.fills.from(500 * MS, 20 * SECOND);
         self.set_other_memory(key, bytes);
-        self.after(for_ns, Event::Over(Passing::Memory(key)));
+        self.after(for_ns, WorldEvent::Over(Passing::Memory(key)));
     }
 
     fn set_other_memory(&mut self, key: NodeKey, bytes: u64) {
@@ -385,7 +385,7 @@ impl World {
         if self.tick.as_ref().is_some_and(|tick| tick.service.plant.failure().is_some()) {
             self.report.met("failed tickerplant restarted");
             self.tick_dies(false, Promise::Process);
-            self.after(200 * MS, Event::TickStarts);
+            self.after(200 * MS, WorldEvent::TickStarts);
         }
     }
 

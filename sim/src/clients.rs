@@ -6,7 +6,7 @@ use super::audit::record::TABLES;
 use super::audit::{Broken, PUBLISHER_BITS, Promise};
 use super::feeds::Feed;
 use super::tick::plain;
-use super::world::{Client, Event, MS, SECOND, World};
+use super::world::{Client, MS, SECOND, World, WorldEvent};
 use bytes::Bytes;
 use elastick::net::message;
 use proto::{Endian, FrameReader, Header, Limits, MessageKind, View};
@@ -53,7 +53,7 @@ impl Publisher {
     }
 
     /// Receives bytes and passes whole messages to `take`.
-    pub(super) fn hears(&mut self, bytes: &Bytes, mut take: impl FnMut(&Header, &[u8])) {
+    pub(super) fn receive(&mut self, bytes: &Bytes, mut take: impl FnMut(&Header, &[u8])) {
         self.frames.extend(bytes);
         while let Ok(Some((header, message))) = self.frames.next() {
             take(&header, message);
@@ -71,7 +71,7 @@ pub struct Watcher {
     /// per table only; without it all entries are equal.
     places: Places,
     /// Messages received whose update is not in the log yet.
-    told: VecDeque<Told>,
+    told: VecDeque<Delivered>,
     pub updates: u64,
 }
 
@@ -80,7 +80,7 @@ type Places = [Option<(i32, usize)>; TABLES.len()];
 
 /// A message that a watcher received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Delivered {
     Update { id: u64, rows: Vec<u8>, table: usize },
     DayEnd(i32),
 }
@@ -145,11 +145,11 @@ impl World {
         }
     }
 
-    pub fn client_hears(&mut self, client: Client, bytes: &Bytes) {
+    pub fn client_receives(&mut self, client: Client, bytes: &Bytes) {
         match client {
-            Client::Node(key) => self.node_hears(key, bytes),
-            Client::Publisher(at) => self.publisher_hears(at, bytes),
-            Client::Watcher(at) => self.watcher_hears(at, bytes),
+            Client::Node(key) => self.node_receives(key, bytes),
+            Client::Publisher(at) => self.publisher_receives(at, bytes),
+            Client::Watcher(at) => self.watcher_receives(at, bytes),
         }
     }
 
@@ -171,14 +171,14 @@ impl World {
             }
         }
         let ns = self.between(50 * MS, 500 * MS);
-        self.after(ns, Event::Connect(client));
+        self.after(ns, WorldEvent::Connect(client));
     }
 
     /// Timer: sends a publisher's next updates.
     pub fn publishes(&mut self, at: usize) {
         let surge = self.now_ns < self.surge_until_ns;
         let pause_ns = if surge { self.between(2 * MS, 20 * MS) } else { self.between(20 * MS, 150 * MS) };
-        self.after(pause_ns, Event::Publish(at));
+        self.after(pause_ns, WorldEvent::Publish(at));
         let can = |publisher: &Publisher| publisher.open && publisher.feed.as_ref().is_none_or(Feed::is_ready);
         let ready = self.publishers.get(at).is_some_and(can);
         if !self.publishing || !ready {
@@ -248,13 +248,13 @@ impl World {
         self.send_up(line, bytes);
     }
 
-    fn publisher_hears(&mut self, at: usize, bytes: &Bytes) {
+    fn publisher_receives(&mut self, at: usize, bytes: &Bytes) {
         let line = self.publishers.get(at).and_then(|publisher| publisher.line);
         let run = line.map_or(self.tick_runs, |line| self.line_run(line));
         let is_old = run != self.tick_runs;
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         if publisher.feed.is_some() {
-            return self.feed_hears(at, bytes);
+            return self.feed_receives(at, bytes);
         }
         publisher.frames.extend(bytes);
         while let Ok(Some((header, message))) = publisher.frames.next() {
@@ -313,7 +313,7 @@ impl World {
         self.send_up(number, whole.into());
     }
 
-    fn watcher_hears(&mut self, at: usize, bytes: &Bytes) {
+    fn watcher_receives(&mut self, at: usize, bytes: &Bytes) {
         let Some(watcher) = self.watchers.get_mut(at) else { return };
         watcher.frames.extend(bytes);
         while let Ok(Some((header, message))) = watcher.frames.next() {
@@ -339,8 +339,8 @@ impl World {
         let Some(watcher) = self.watchers.get_mut(at) else { return };
         while let Some(told) = watcher.told.front().cloned() {
             match told {
-                Told::DayEnd(date) => watcher.places = [Some((date.saturating_add(1), 0)); TABLES.len()],
-                Told::Update { id, rows, table } => {
+                Delivered::DayEnd(date) => watcher.places = [Some((date.saturating_add(1), 0)); TABLES.len()],
+                Delivered::Update { id, rows, table } => {
                     let Some((day, place)) = self.auditor.place_of(id) else {
                         // Not in the file yet, which is right only while writing is deferred.
                         if all || !(is_old || self.plan.publishes_ahead()) {
@@ -357,7 +357,7 @@ impl World {
                     let batch = self.plan.batch.is_some();
                     let order = if batch { watcher.filter.of_table(table) } else { watcher.filter.clone() };
                     let expected = match watcher.places.get(table).copied().flatten() {
-                        Some((date, from)) if date == day => self.auditor.next_told(day, from, &order),
+                        Some((date, from)) if date == day => self.auditor.next_received(day, from, &order),
                         // The first update, or the first after days without any.
                         _ => Some((id, place.saturating_add(1))),
                     };
@@ -388,18 +388,19 @@ impl World {
             }
             watcher.told.pop_front();
         }
-        let untold = date.filter(|_| all).and_then(|date| Some((self.untold(self.watchers.get(at)?, date)?, date)));
-        if let Some((id, date)) = untold {
+        let not_received =
+            date.filter(|_| all).and_then(|date| Some((self.not_received(self.watchers.get(at)?, date)?, date)));
+        if let Some((id, date)) = not_received {
             self.broken.get_or_insert(Broken(format!("watcher {at} never received update {id} of {date}")));
         }
     }
 
     /// Returns an update of a day that a watcher has not received.
-    fn untold(&self, watcher: &Watcher, date: i32) -> Option<u64> {
+    fn not_received(&self, watcher: &Watcher, date: i32) -> Option<u64> {
         watcher.places.iter().enumerate().find_map(|(table, place)| {
             let (_, from) = place.filter(|(day, _)| *day == date)?;
             let order = watcher.filter.of_table(table);
-            self.auditor.next_told(date, from, &order).map(|(id, _)| id)
+            self.auditor.next_received(date, from, &order).map(|(id, _)| id)
         })
     }
 
@@ -417,18 +418,18 @@ impl World {
     pub fn watcher_is_at_tip(&self, at: usize) -> bool {
         let Some(watcher) = self.watchers.get(at) else { return true };
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
-        let behind = date.is_some_and(|date| self.untold(watcher, date).is_some());
+        let behind = date.is_some_and(|date| self.not_received(watcher, date).is_some());
         watcher.open && watcher.told.is_empty() && !behind
     }
 }
 
 /// Decodes a message to a plain subscriber: one update, or in batch mode several of one table.
-fn told(body: &[u8]) -> Option<Vec<Told>> {
+fn told(body: &[u8]) -> Option<Vec<Delivered>> {
     let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
     let list = view.list()?;
     let items: Vec<View<'_>> = list.iter().collect();
     match items.as_slice() {
-        [name, date] if name.text() == Some(b".u.end") => Some(vec![Told::DayEnd(date.atom::<i32>()?)]),
+        [name, date] if name.text() == Some(b".u.end") => Some(vec![Delivered::DayEnd(date.atom::<i32>()?)]),
         [name, table, data] if name.text() == Some(b"upd") => {
             let table = TABLES.iter().position(|known| Some(known.as_bytes()) == table.text())?;
             let columns: Vec<View<'_>> = data.table()?.columns.iter().collect();
@@ -442,7 +443,7 @@ fn told(body: &[u8]) -> Option<Vec<Told>> {
             let mut syms = syms.into_iter();
             let updates = ids.chunk_by(|one, other| one == other).map(|own| {
                 let id = own.first().map(|id| id.cast_unsigned())?;
-                Some(Told::Update { id, rows: syms.by_ref().take(own.len()).collect(), table })
+                Some(Delivered::Update { id, rows: syms.by_ref().take(own.len()).collect(), table })
             });
             updates.collect()
         }

@@ -3,7 +3,7 @@
 
 use super::mutants::node as mutants;
 use super::rng::Rng;
-use elastick::fleet::group::{Action, Event, Group, Instance, Rules};
+use elastick::fleet::group::{Action, Group, GroupEvent, Instance, Rules};
 use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Member, Notice, Reason};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,7 +99,7 @@ impl Cloud {
     }
 
     /// Handles an event of the group. Its orders are kept until [`Cloud::take_orders`].
-    pub fn step(&mut self, event: Event) -> (Option<Capacity>, Result<(), String>) {
+    pub fn step(&mut self, event: GroupEvent) -> (Option<Capacity>, Result<(), String>) {
         let (mut capacity, mut answer) = (None, Ok(()));
         for action in self.group.step(event, self.now_ns) {
             match action {
@@ -114,7 +114,7 @@ impl Cloud {
     }
 
     /// Handles an event whose result is not needed.
-    pub fn tell(&mut self, event: Event) {
+    pub fn tell(&mut self, event: GroupEvent) {
         drop(self.step(event));
     }
 
@@ -123,11 +123,11 @@ impl Cloud {
     }
 
     /// Returns whether the fleet has confirmed to an instance that it will be replaced.
-    pub fn has_said_that_it_replaces(&self, instance: &[u8]) -> bool {
+    pub fn confirmed_replacement(&self, instance: &[u8]) -> bool {
         self.replaced.iter().any(|own| format!("{}-{}", self.name, own.0).as_bytes() == instance)
     }
 
-    pub fn take_asked(&mut self) -> Vec<Asked> {
+    pub fn take_requests(&mut self) -> Vec<Asked> {
         std::mem::take(&mut self.asked)
     }
 
@@ -157,7 +157,7 @@ impl Cloud {
         carry_out(self)
     }
 
-    fn refused<T>(&mut self, event: Event, done: T) -> Result<T, FleetError> {
+    fn refused<T>(&mut self, event: GroupEvent, done: T) -> Result<T, FleetError> {
         self.step(event).1.map(|()| done).map_err(FleetError::Refused)
     }
 }
@@ -172,7 +172,7 @@ struct OwnFleet {
 }
 
 impl OwnFleet {
-    fn simple(&self, call: &'static str, event: Event) -> Result<(), FleetError> {
+    fn simple(&self, call: &'static str, event: GroupEvent) -> Result<(), FleetError> {
         self.cloud.lock().call(call, |cloud| cloud.refused(event, ()))
     }
 }
@@ -214,7 +214,7 @@ impl Fleet for OwnFleet {
                 cloud.counts.at_maximum = cloud.counts.at_maximum.saturating_add(1);
                 return Ok(Capacity::Refused { desired: cloud.group.desired(), reason: "at its maximum".to_string() });
             }
-            let (capacity, _) = cloud.step(Event::AtLeast(desired));
+            let (capacity, _) = cloud.step(GroupEvent::AtLeast(desired));
             if let Some(Capacity::Refused { .. }) = capacity {
                 cloud.counts.at_maximum = cloud.counts.at_maximum.saturating_add(1);
             }
@@ -225,11 +225,11 @@ impl Fleet for OwnFleet {
     }
 
     fn ready(&mut self) -> Result<(), FleetError> {
-        self.simple("Ready", Event::Ready(self.instance))
+        self.simple("Ready", GroupEvent::Ready(self.instance))
     }
 
     fn protect(&mut self, on: bool) -> Result<(), FleetError> {
-        self.simple("Protect", Event::Protect(self.instance, on))
+        self.simple("Protect", GroupEvent::Protect(self.instance, on))
     }
 
     fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
@@ -244,11 +244,11 @@ impl Fleet for OwnFleet {
     }
 
     fn released(&mut self) -> Result<(), FleetError> {
-        self.simple("Released", Event::Released(self.instance))
+        self.simple("Released", GroupEvent::Released(self.instance))
     }
 
     fn leaving(&mut self) -> Result<bool, FleetError> {
-        self.simple("Leaving", Event::Leaving(self.instance))?;
+        self.simple("Leaving", GroupEvent::Leaving(self.instance))?;
         self.cloud.lock().replaced.push(self.instance);
         Ok(true)
     }
@@ -257,10 +257,10 @@ impl Fleet for OwnFleet {
         let number = instance.rsplit('-').next().and_then(|number| number.parse().ok()).map(Instance);
         let instance = number.ok_or_else(|| FleetError::Refused(format!("there is no instance {instance}")))?;
         self.cloud.lock().asked.push(Asked::Replace(instance.0));
-        self.simple("Replace", Event::Replace(instance))
+        self.simple("Replace", GroupEvent::Replace(instance))
     }
 
     fn terminate_me(&mut self) -> Result<(), FleetError> {
-        self.simple("Terminate", Event::Terminate(self.instance))
+        self.simple("Terminate", GroupEvent::Terminate(self.instance))
     }
 }

@@ -6,7 +6,7 @@ use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
 use super::node::NodeProcess;
 use super::plan::{Faults, QueuePlan};
-use super::world::{DAY, Event, MS, SECOND, World};
+use super::world::{DAY, MS, SECOND, World, WorldEvent};
 use elastick::queue::{Queue, State};
 use elastick::rdb::policy::Phase;
 use std::fmt::Write;
@@ -167,7 +167,7 @@ impl World {
             // A node with a filter knows the tip only as of its last update.
             let reached = state.next.is_some_and(|next| match of.filter.is_everything() {
                 true => next == tip,
-                false => self.auditor.next_told(queue.date().0, place(next), &of.filter).is_none(),
+                false => self.auditor.next_received(queue.date().0, place(next), &of.filter).is_none(),
             });
             if state.phase == Phase::Live && !reached {
                 return Some(format!("{:?} is live at {:?}, the tip is {tip}", node.key, state.next));
@@ -175,7 +175,7 @@ impl World {
         }
         // The next step skips hours: a live node would take an instance that is still launching for one that never comes up.
         let judges_launches = matches!(self.plan.faults, Faults::None | Faults::Fleet);
-        if judges_launches && self.events.values().any(|event| matches!(event, Event::NodeStarts(_))) {
+        if judges_launches && self.events.values().any(|event| matches!(event, WorldEvent::NodeStarts(_))) {
             return Some("an instance is being launched".to_string());
         }
         if let Some(publisher) = self.publishers.iter().find(|publisher| !publisher.is_answered()) {

@@ -7,7 +7,7 @@ use super::clients::Publisher;
 use super::tick::plain;
 use super::world::{Client, World};
 use bytes::Bytes;
-use elastick::feed::ledger::{Ledger, Place, WHERE};
+use elastick::feed::ledger::{FeedAudit, Place, WHERE};
 use elastick::feed::update::{Columns, Update};
 use elastick::net::message;
 use proto::{Limits, MessageKind, Writer, decode};
@@ -30,7 +30,7 @@ enum Stage {
 #[derive(Default)]
 pub struct Feed {
     stage: Stage,
-    ledger: Option<Ledger>,
+    ledger: Option<FeedAudit>,
     /// Ids of unconfirmed updates, by hash.
     ids: BTreeMap<u64, u64>,
 }
@@ -102,10 +102,10 @@ impl World {
     }
 
     /// Handles responses to that request, the only one a feed sends.
-    pub fn feed_hears(&mut self, at: usize, bytes: &Bytes) {
+    pub fn feed_receives(&mut self, at: usize, bytes: &Bytes) {
         let Some(publisher) = self.publishers.get_mut(at) else { return };
         let mut answers = Vec::new();
-        publisher.hears(bytes, |header, message| answers.push(plain(header, message)));
+        publisher.receive(bytes, |header, message| answers.push(plain(header, message)));
         for answer in answers {
             let place = decode::object(&answer, proto::Endian::Little, &Limits::default())
                 .ok()
@@ -129,7 +129,7 @@ impl World {
             }
             (Stage::First | Stage::Second, Some(_)) => self.feed_settles(at, place),
             (Stage::First | Stage::Second, None) => {
-                feed.ledger = Some(Ledger::new(place));
+                feed.ledger = Some(FeedAudit::new(place));
                 feed.stage = Stage::Ready;
             }
             (Stage::Confirming, Some(ledger)) => {

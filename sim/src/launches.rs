@@ -69,7 +69,7 @@ impl World {
                 continue;
             }
             let cloud = self.clouds.get(group).map(SharedCloud::lock);
-            if cloud.is_some_and(|cloud| !cloud.has_said_that_it_replaces(&instance)) {
+            if cloud.is_some_and(|cloud| !cloud.confirmed_replacement(&instance)) {
                 self.explain(group, Reason::Unanswered, &instance);
             }
         }
@@ -151,8 +151,8 @@ impl World {
     }
 
     /// Checks what nodes have requested from their fleet.
-    pub fn judge_asked(&mut self, group: usize) {
-        let asked = self.clouds.get(group).map(|cloud| cloud.lock().take_asked()).unwrap_or_default();
+    pub fn judge_requests(&mut self, group: usize) {
+        let asked = self.clouds.get(group).map(|cloud| cloud.lock().take_requests()).unwrap_or_default();
         if asked.is_empty() {
             return;
         }

@@ -1,6 +1,6 @@
 //! Connections: in-order bytes in each direction that may be late, stalled or lost; each end learns of a broken connection at its own time.
 
-use super::world::{Client, Event, MS, SECOND, World};
+use super::world::{Client, MS, SECOND, World, WorldEvent};
 use bytes::Bytes;
 use elastick::net::{ConnId, Peer};
 use std::collections::VecDeque;
@@ -88,7 +88,7 @@ impl World {
         );
         self.has_line(client, number);
         let latency_ns = self.latency_ns();
-        self.after(latency_ns, Event::Accept(number));
+        self.after(latency_ns, WorldEvent::Accept(number));
     }
 
     /// Runs `act` at the tickerplant that owns a connection, or at the present one if that is gone.
@@ -113,10 +113,10 @@ impl World {
             // No process listens.
             line.cut = true;
             line.server_knows = true;
-            return self.after(MS, Event::ClientLearns(number));
+            return self.after(MS, WorldEvent::ClientLearns(number));
         };
         if self.tick_paused_until_ns > self.now_ns {
-            return self.at(self.tick_paused_until_ns, Event::Accept(number));
+            return self.at(self.tick_paused_until_ns, WorldEvent::Accept(number));
         }
         let local = self.nodes.values().any(|node| client == Client::Node(node.key) && node.host == self.tick_host);
         let octet = u8::try_from(number % 200).unwrap_or(0);
@@ -128,7 +128,7 @@ impl World {
         };
         line.conn = Some(tick.links.open(number, peer));
         let latency_ns = self.latency_ns();
-        self.after(latency_ns, Event::Connected(number));
+        self.after(latency_ns, WorldEvent::Connected(number));
     }
 
     pub fn connected(&mut self, number: u64) {
@@ -144,7 +144,7 @@ impl World {
         line.up.push_back(bytes);
         line.up_at_ns = line.up_at_ns.max(at_ns);
         let at_ns = line.up_at_ns;
-        self.at(at_ns, Event::Up(number));
+        self.at(at_ns, WorldEvent::Up(number));
     }
 
     /// The tickerplant sends a packet.
@@ -160,7 +160,7 @@ impl World {
         line.down.push_back(packet);
         line.down_at_ns = line.down_at_ns.max(at_ns).saturating_add(takes_ns);
         let at_ns = line.down_at_ns;
-        self.at(at_ns, Event::Down(number));
+        self.at(at_ns, WorldEvent::Down(number));
     }
 
     pub fn arrives_up(&mut self, number: u64) {
@@ -168,17 +168,17 @@ impl World {
         let Some(line) = self.lines.get_mut(&number).filter(|line| !line.cut) else { return };
         let wait_ns = line.up_stalled_until_ns.max(paused_ns);
         if wait_ns > self.now_ns {
-            return self.at(wait_ns, Event::Up(number));
+            return self.at(wait_ns, WorldEvent::Up(number));
         }
         let (Some(bytes), Some(conn)) = (line.up.pop_front(), line.conn) else { return };
-        self.tick_hears(conn, &bytes);
+        self.tick_receives(conn, &bytes);
     }
 
     pub fn arrives_down(&mut self, number: u64) {
         let Some(line) = self.lines.get(&number).filter(|line| !line.cut) else { return };
         let wait_ns = line.down_stalled_until_ns.max(self.paused_until_ns(line.client));
         if wait_ns > self.now_ns {
-            return self.at(wait_ns, Event::Down(number));
+            return self.at(wait_ns, WorldEvent::Down(number));
         }
         let Some(line) = self.lines.get_mut(&number) else { return };
         let (client, conn) = (line.client, line.conn);
@@ -187,7 +187,7 @@ impl World {
                 if let Some(conn) = conn {
                     self.at_run(self.line_run(number), |world| world.drained(conn, bytes.len()));
                 }
-                self.client_hears(client, &bytes);
+                self.client_receives(client, &bytes);
             }
             Some(Packet::End) => {
                 line.cut = true;
@@ -204,10 +204,10 @@ impl World {
         line.up.clear();
         line.down.clear();
         if let Some(ns) = server_ns {
-            self.after(ns, Event::ServerLearns(number));
+            self.after(ns, WorldEvent::ServerLearns(number));
         }
         if let Some(ns) = client_ns {
-            self.after(ns, Event::ClientLearns(number));
+            self.after(ns, WorldEvent::ClientLearns(number));
         }
     }
 
@@ -217,7 +217,7 @@ impl World {
 
     fn server_learns(&mut self, number: u64) {
         if self.tick_paused_until_ns > self.now_ns {
-            return self.at(self.tick_paused_until_ns, Event::ServerLearns(number));
+            return self.at(self.tick_paused_until_ns, WorldEvent::ServerLearns(number));
         }
         let run = self.tick_runs;
         let Some(line) = self.lines.get_mut(&number) else { return };
@@ -237,7 +237,7 @@ impl World {
         let (client, knew) = (line.client, line.client_knows);
         let wait_ns = self.paused_until_ns(client);
         if wait_ns > self.now_ns {
-            return self.at(wait_ns, Event::ClientLearns(number));
+            return self.at(wait_ns, WorldEvent::ClientLearns(number));
         }
         if let Some(line) = self.lines.get_mut(&number) {
             line.client_knows = true;

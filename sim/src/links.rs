@@ -5,7 +5,7 @@ use super::mutants::links as mutants;
 use bytes::Bytes;
 use elastick::config::Limit;
 use elastick::metrics::Snapshot;
-use elastick::net::{ConnId, Links, Peer, Replies, Request};
+use elastick::net::{ConnId, Links, Peer, Replies, SyncRequest};
 use elastick::sys::clock::Clock;
 use proto::{FrameReader, Limits};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct ServerEnd {
 
 /// An action that an event-loop iteration requests.
 #[derive(Debug)]
-pub enum Wish {
+pub enum LinkAction {
     Send(ConnId, Bytes),
     Close(ConnId, String),
 }
@@ -42,8 +42,8 @@ pub struct TickLinks {
     pub from_log: bool,
     ends: BTreeMap<ConnId, ServerEnd>,
     slots: Vec<(u32, Option<ConnId>)>,
-    pub request: Option<Request>,
-    pub wishes: Vec<Wish>,
+    pub request: Option<SyncRequest>,
+    pub actions: Vec<LinkAction>,
     pub stopping: bool,
     /// Connections that may be read again.
     pub resumed: Vec<ConnId>,
@@ -59,7 +59,7 @@ impl TickLinks {
             ends: BTreeMap::new(),
             slots: Vec::new(),
             request: None,
-            wishes: Vec::new(),
+            actions: Vec::new(),
             stopping: false,
             resumed: Vec::new(),
         }
@@ -112,9 +112,9 @@ impl TickLinks {
     }
 
     /// Returns the number of a request that has arrived.
-    pub fn ask(&mut self, conn: ConnId) -> Option<Request> {
+    pub fn ask(&mut self, conn: ConnId) -> Option<SyncRequest> {
         let number = self.ends.get_mut(&conn)?.replies.ask();
-        Some(Request::new(conn, number))
+        Some(SyncRequest::new(conn, number))
     }
 
     /// Returns connections whose send buffer has drained below the level for which a notice was requested.
@@ -139,7 +139,7 @@ impl Links for TickLinks {
         self.ends.keys().find(|conn| conn.handle() == handle).copied()
     }
 
-    fn request(&self) -> Option<Request> {
+    fn request(&self) -> Option<SyncRequest> {
         self.request
     }
 
@@ -148,11 +148,11 @@ impl Links for TickLinks {
             let free_bytes = self.outbox_most_bytes.saturating_sub(end.outbox_bytes);
             let messages = mutants::sent(messages, free_bytes, self.from_log);
             end.outbox_bytes = end.outbox_bytes.saturating_add(messages.len());
-            self.wishes.push(Wish::Send(conn, messages));
+            self.actions.push(LinkAction::Send(conn, messages));
         }
     }
 
-    fn reply(&mut self, request: Request, message: Bytes) {
+    fn reply(&mut self, request: SyncRequest, message: Bytes) {
         let Some(end) = self.ends.get_mut(&request.conn) else { return };
         let mut sent = Vec::new();
         end.replies.answer(request.number(), message, |answer| sent.push(answer));
@@ -162,7 +162,7 @@ impl Links for TickLinks {
     }
 
     fn close(&mut self, conn: ConnId, reason: &str) {
-        self.wishes.push(Wish::Close(conn, reason.to_string()));
+        self.actions.push(LinkAction::Close(conn, reason.to_string()));
     }
 
     fn pause(&mut self, conn: ConnId) {

@@ -3,7 +3,7 @@
 use super::audit::record::TABLES;
 use super::clients::Publisher;
 use super::rng::Rng;
-use super::world::{DAY, Event, NodeKey, SECOND, World};
+use super::world::{DAY, NodeKey, SECOND, World, WorldEvent};
 
 /// Kinds of mistake; each has its own salt of the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +56,7 @@ impl World {
             Mistake::LargeUpdate => self.publish_large(),
             Mistake::FarClock => self.set_clock_far_off(),
         };
-        self.after(pause_ns.unwrap_or(SECOND), Event::Mistake(kind));
+        self.after(pause_ns.unwrap_or(SECOND), WorldEvent::Mistake(kind));
     }
 
     fn mount_at_some_node(&mut self) -> Option<u64> {

@@ -7,7 +7,7 @@ use super::cloud::SharedCloud;
 use super::mutants;
 use super::process::Process;
 use super::tick::plain;
-use super::world::{Client, Event, MS, NodeKey, SECOND, Server, World};
+use super::world::{Client, MS, NodeKey, SECOND, Server, World, WorldEvent};
 use bytes::Bytes;
 use elastick::env::task::{Due, Running};
 use elastick::fleet::group::Instance;
@@ -152,7 +152,7 @@ impl World {
                 self.nodes.insert(key, node);
                 self.report.met("node started");
                 self.came_ns.entry(key.server).or_insert(self.now_ns);
-                self.after(MS, Event::Connect(Client::Node(key)));
+                self.after(MS, WorldEvent::Connect(Client::Node(key)));
                 self.next_turn(key, MS);
                 self.next_fleet(key, MS);
             }
@@ -204,7 +204,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(&key) else { return };
         if node.turn_at_ns <= self.now_ns || at_ns < node.turn_at_ns {
             node.turn_at_ns = at_ns;
-            self.at(at_ns, Event::NodeTurn(key, at_ns));
+            self.at(at_ns, WorldEvent::NodeTurn(key, at_ns));
         }
     }
 
@@ -212,7 +212,7 @@ impl World {
         let at_ns = self.now_ns.saturating_add(in_ns);
         let Some(node) = self.nodes.get_mut(&key) else { return };
         node.fleet_at_ns = at_ns;
-        self.at(at_ns, Event::Fleet(key, at_ns));
+        self.at(at_ns, WorldEvent::Fleet(key, at_ns));
     }
 
     pub fn node_connected(&mut self, key: NodeKey) {
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    pub fn node_hears(&mut self, key: NodeKey, bytes: &Bytes) {
+    pub fn node_receives(&mut self, key: NodeKey, bytes: &Bytes) {
         if let Some(node) = self.nodes.get_mut(&key) {
             node.frames.extend(bytes);
             self.node_runs(key);
@@ -239,7 +239,7 @@ impl World {
         if node.paused_until_ns > self.now_ns {
             let until_ns = node.paused_until_ns;
             node.turn_at_ns = until_ns;
-            return self.at(until_ns, Event::NodeTurn(key, until_ns));
+            return self.at(until_ns, WorldEvent::NodeTurn(key, until_ns));
         }
         self.node_runs(key);
     }
@@ -259,7 +259,7 @@ impl World {
                     match node.frames.next() {
                         Ok(Some((header, message))) => {
                             let body = plain(&header, message);
-                            let Some(body) = mutants::node::hears(&header, &body, &node.shared) else { continue };
+                            let Some(body) = mutants::node::receive(&header, &body, &node.shared) else { continue };
                             if !node.ingest.message(&header, &body) {
                                 broke_off = true;
                                 break;
@@ -311,7 +311,7 @@ impl World {
         if node.paused_until_ns > self.now_ns {
             let until_ns = node.paused_until_ns;
             node.fleet_at_ns = until_ns;
-            return self.at(until_ns, Event::Fleet(key, until_ns));
+            return self.at(until_ns, WorldEvent::Fleet(key, until_ns));
         }
         self.enter();
         if let Some(cloud) = self.clouds.get(key.server.group) {
@@ -326,7 +326,7 @@ impl World {
         };
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(SECOND).max(20 * MS);
         self.next_fleet(key, wait_ns);
-        self.judge_asked(key.server.group);
+        self.judge_requests(key.server.group);
         self.obey(key.server.group);
     }
 
@@ -361,7 +361,7 @@ impl World {
             return self.node_exits(key);
         }
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(SECOND);
-        self.after(pause_ns, Event::Connect(Client::Node(key)));
+        self.after(pause_ns, WorldEvent::Connect(Client::Node(key)));
         self.next_turn(key, 50 * MS);
     }
 
@@ -376,7 +376,7 @@ impl World {
         node.line = None;
         let pause = node.ingest.next_pause();
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(SECOND);
-        self.after(pause_ns, Event::Connect(Client::Node(key)));
+        self.after(pause_ns, WorldEvent::Connect(Client::Node(key)));
     }
 
     /// The process has ended by itself.
@@ -424,6 +424,6 @@ impl World {
         self.ends_at_night(key.server);
         self.node_is_gone(key, false);
         let ns = self.between(200 * MS, 3 * SECOND);
-        self.after(ns, Event::NodeStarts(key));
+        self.after(ns, WorldEvent::NodeStarts(key));
     }
 }

@@ -28,7 +28,7 @@ pub struct Watch(BTreeMap<u64, Watched>);
 impl World {
     /// Checks that every subscriber that should take updates makes progress; one without it for too long breaks a rule.
     pub fn judge_progress(&mut self) {
-        self.after(LOOKS_EVERY_NS, super::world::Event::Progress);
+        self.after(LOOKS_EVERY_NS, super::world::WorldEvent::Progress);
         let before = std::mem::take(&mut self.progress.0);
         let Some(tick) = self.tick.as_ref().filter(|_| self.old.is_none()) else { return };
         let plant = &tick.service.plant;
@@ -81,7 +81,7 @@ impl World {
         let of = self.plan.queues.iter().find(|of| of.name.as_bytes() == own.queue.0);
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
         let next = usize::try_from(next).unwrap_or(usize::MAX);
-        of.zip(date).is_some_and(|(of, date)| self.auditor.next_told(date, next, &of.filter).is_some())
+        of.zip(date).is_some_and(|(of, date)| self.auditor.next_received(date, next, &of.filter).is_some())
     }
 }
 

@@ -4,7 +4,7 @@
 use super::clock::{Virtual, VirtualClock};
 use super::disk::{Storage, TICK_HOST};
 use super::hosts;
-use super::model::links::{ModelLinks, Wish, conn};
+use super::model::links::{LinkAction, ModelLinks, conn};
 use super::process::Process;
 use super::rng::Rng;
 use super::tick::plain;
@@ -16,7 +16,7 @@ use elastick::log::Waker;
 use elastick::net::{ConnId, message};
 use elastick::protocol::tables::schema_record;
 use elastick::queue::Params;
-use elastick::rdb::capacity::{Answer, Ask};
+use elastick::rdb::capacity::{FleetReply, FleetRequest};
 use elastick::rdb::ingest::{Fault, Identity, Ingest};
 use elastick::rdb::meter::Meter;
 use elastick::rdb::options::NodeOptions;
@@ -182,7 +182,7 @@ struct Node {
     ingest: Ingest,
     shared: Arc<Shared>,
     place: Option<u8>,
-    _fleet: (Receiver<Ask>, Sender<Answer>),
+    _fleet: (Receiver<FleetRequest>, Sender<FleetReply>),
 }
 
 impl Node {
@@ -370,11 +370,11 @@ impl World {
             for which in std::mem::take(&mut self.links.notices) {
                 service.plant.writable(which, &mut self.links);
             }
-            for wish in std::mem::take(&mut self.links.wishes) {
+            for wish in std::mem::take(&mut self.links.actions) {
                 is_quiet = false;
                 match wish {
-                    Wish::Send(to, bytes) => self.hears(to, &bytes),
-                    Wish::Close(which) => panic!("{which:?} is closed"),
+                    LinkAction::Send(to, bytes) => self.receive(to, &bytes),
+                    LinkAction::Close(which) => panic!("{which:?} is closed"),
                 }
             }
             for at in 0..self.nodes.len() {
@@ -390,7 +390,7 @@ impl World {
         }
     }
 
-    fn hears(&mut self, to: ConnId, bytes: &[u8]) {
+    fn receive(&mut self, to: ConnId, bytes: &[u8]) {
         let mut frames = FrameReader::new(proto::Limits::default());
         frames.extend(bytes);
         while let Some((header, body)) = frames.next().expect("a message") {

@@ -2,7 +2,7 @@
 
 use super::audit::record::{COLUMNS, Extras, MAX_EXTRAS, TABLES};
 use super::rng::Rng;
-use super::world::{Client, Event, SECOND, World};
+use super::world::{Client, SECOND, World, WorldEvent};
 use elastick::net::message;
 use elastick::protocol::tables::schema_record;
 use elastick::table::schema::{ColumnSchema, Schema};
@@ -65,7 +65,7 @@ impl World {
         let pause_ns = rng.from(3 * SECOND, 15 * SECOND);
         let table = usize::try_from(rng.below(TABLES.len() as u64)).unwrap_or(0);
         let (live, both, restarts) = (rng.percent(60), rng.percent(50), rng.percent(60));
-        self.after(pause_ns, Event::Schema);
+        self.after(pause_ns, WorldEvent::Schema);
         let (Some(extras), Some(file)) = (now.get(table).copied(), self.schemas.file.get(table).copied()) else {
             return;
         };

@@ -2,9 +2,9 @@
 
 use super::audit::surplus::Reason;
 use super::cloud::Order;
-use super::world::{Event, MS, NodeKey, SECOND, Server, World};
+use super::world::{MS, NodeKey, SECOND, Server, World, WorldEvent};
 use elastick::fleet::Stage;
-use elastick::fleet::group::{Event as GroupEvent, Instance};
+use elastick::fleet::group::{GroupEvent, Instance};
 
 impl World {
     /// Carries out a group's orders.
@@ -24,13 +24,13 @@ impl World {
         let Some(lead_ns) = self.lead_ns() else {
             self.report.fault("launch that never comes");
             // If no live node notices the failed launch, the provider reports it in the end.
-            return self.after(200 * SECOND, Event::NeverCame(server));
+            return self.after(200 * SECOND, WorldEvent::NeverCame(server));
         };
         let of_group = |(_, queue): &(usize, &super::plan::QueuePlan)| queue.group == server.group;
         let queues: Vec<usize> = self.plan.queues.iter().enumerate().filter(of_group).map(|(queue, _)| queue).collect();
         let mut in_ns = lead_ns;
         for queue in queues {
-            self.after(in_ns, Event::NodeStarts(NodeKey { server, queue }));
+            self.after(in_ns, WorldEvent::NodeStarts(NodeKey { server, queue }));
             in_ns = in_ns.saturating_add(self.between(0, 3 * SECOND));
         }
     }
@@ -54,11 +54,11 @@ impl World {
         if let Some(cloud) = self.clouds.get(group) {
             let mut cloud = cloud.lock();
             cloud.set_now(self.now_ns);
-            cloud.tell(elastick::fleet::group::Event::Tick);
+            cloud.tell(elastick::fleet::group::GroupEvent::Tick);
         }
         self.note_wanted();
         self.obey(group);
-        self.after(500 * MS, Event::Cloud(group));
+        self.after(500 * MS, WorldEvent::Cloud(group));
     }
 
     fn nodes_on(&self, server: Server) -> Vec<NodeKey> {

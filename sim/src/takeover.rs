@@ -5,7 +5,7 @@
 
 use super::audit::{Broken, Promise};
 use super::tick::{LOG_DIR, TickProcess};
-use super::world::{Event, MS, SECOND, World};
+use super::world::{MS, SECOND, World, WorldEvent};
 use elastick::log::Waker;
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl World {
         self.crash = Some(Promise::Power);
         self.taken_over = true;
         let ns = self.between(20 * MS, 3 * SECOND);
-        self.after(ns, Event::TickStarts);
-        self.after(LOOKS_EVERY_NS, Event::Fence(run));
+        self.after(ns, WorldEvent::TickStarts);
+        self.after(LOOKS_EVERY_NS, WorldEvent::Fence(run));
     }
 
     /// Starts a second tickerplant while the first one writes; it must be rejected.
@@ -93,12 +93,12 @@ impl World {
     }
 
     /// One iteration of the old one's fence thread.
-    pub fn looks_who_writes(&mut self, run: u32) {
+    pub fn check_writer(&mut self, run: u32) {
         if self.tick_paused_until_ns > self.now_ns {
-            return self.at(self.tick_paused_until_ns, Event::Fence(run));
+            return self.at(self.tick_paused_until_ns, WorldEvent::Fence(run));
         }
         self.tick_syncs(run);
-        self.after(LOOKS_EVERY_NS, Event::Fence(run));
+        self.after(LOOKS_EVERY_NS, WorldEvent::Fence(run));
     }
 
     /// Returns the run that new connections reach; for some time that may still be the old one.

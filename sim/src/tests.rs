@@ -10,7 +10,7 @@ use super::trace::Trace;
 use super::world::{SECOND, World};
 use elastick::config::{Damage, Durability, RequiredMount};
 use elastick::env::Open;
-use elastick::feed::ledger::{Ledger, Place};
+use elastick::feed::ledger::{FeedAudit, Place};
 use elastick::feed::update::Update;
 use elastick::log::{LogOptions, LogReader, LogWriter, columns_of, parts, update_hash};
 use elastick::queue::journal::{Change, Record};
@@ -261,7 +261,7 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
 
 /// Leaves in doubt the last update of a day and looks it up from another host of a shared file system, which has cached the log's size from
 /// before that update.
-fn look_up_behind_the_days_end(seed: u64) -> (Ledger, Result<(), String>) {
+fn look_up_behind_the_days_end(seed: u64) -> (FeedAudit, Result<(), String>) {
     let bench = Bench::of(Storage::new(Rng::new(seed), true));
     let (path, next_path) = ("/logs/sym2030.01.01", "/logs/sym2030.01.02");
     let (limits, chunk_bytes) = (proto::Limits::default(), 1 << 16);
@@ -271,7 +271,7 @@ fn look_up_behind_the_days_end(seed: u64) -> (Ledger, Result<(), String>) {
         log.append(&record(), 1).expect("there is room");
         log
     });
-    let mut ledger = Ledger::new(Place { tip: 1, log: path.into() });
+    let mut ledger = FeedAudit::new(Place { tip: 1, log: path.into() });
     drop(LogReader::open(&elsewhere, Path::new(path), limits, chunk_bytes).expect("it can be read"));
     let in_doubt = record_of([3, 4]);
     let found = parts(&in_doubt, &limits).expect("it is an update");
@@ -305,7 +305,7 @@ fn a_feed_does_not_resend_updates_of_a_closed_log_that_its_host_does_not_see_yet
 fn a_feed_finds_updates_logged_on_a_day_in_between() {
     let bench = Bench::new();
     let (limits, chunk_bytes) = (proto::Limits::default(), 1 << 16);
-    let mut ledger = Ledger::new(Place { tip: 0, log: "/logs/sym2030.01.01".into() });
+    let mut ledger = FeedAudit::new(Place { tip: 0, log: "/logs/sym2030.01.01".into() });
     let in_doubt = record_of([3, 4]);
     let found = parts(&in_doubt, &limits).expect("it is an update");
     let hash = update_hash(columns_of(&found.columns).0);

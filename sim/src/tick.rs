@@ -3,11 +3,11 @@
 use super::audit::Promise;
 use super::hosts;
 use super::line::Packet;
-use super::links::{TickLinks, Wish};
+use super::links::{LinkAction, TickLinks};
 use super::mutants;
 use super::process::Process;
 use super::transitions;
-use super::world::{Event, MS, SECOND, World};
+use super::world::{MS, SECOND, World, WorldEvent};
 use elastick::config::{Damage, RequiredMount};
 use elastick::log::Waker;
 use elastick::net::ConnId;
@@ -61,14 +61,14 @@ impl World {
             Ok(plant) => plant,
             Err(error) => {
                 self.trace.say(|| format!("the tickerplant does not start: {error}"));
-                return self.after(SECOND, Event::TickStarts);
+                return self.after(SECOND, WorldEvent::TickStarts);
             }
         };
         let (_, watched) = std::sync::mpsc::channel();
         let options = hosts::service_options(codec);
         let service = match TickService::new(&process.env, plant, options, waker, Arc::default(), watched) {
             Ok(service) => service,
-            Err(_) => return self.after(SECOND, Event::TickStarts),
+            Err(_) => return self.after(SECOND, WorldEvent::TickStarts),
         };
         let proofs = super::proofs::Seen::of(&service.plant);
         let outbox_most_bytes = usize::try_from(self.plan.tick_limits().outbox_bytes).unwrap_or(usize::MAX);
@@ -142,7 +142,7 @@ impl World {
     }
 
     /// The tickerplant receives bytes of a connection.
-    pub fn tick_hears(&mut self, conn: ConnId, bytes: &[u8]) {
+    pub fn tick_receives(&mut self, conn: ConnId, bytes: &[u8]) {
         if let Some(end) = self.tick.as_mut().and_then(|tick| tick.links.end_mut(conn)) {
             end.frames.extend(bytes);
         }
@@ -174,12 +174,12 @@ impl World {
         let Some(tick) = self.tick.as_mut() else { return };
         if !std::mem::replace(&mut tick.turn_open, true) {
             let ns = self.rng.below(200_000);
-            self.after(ns, Event::TurnEnds(run));
+            self.after(ns, WorldEvent::TurnEnds(run));
         }
     }
 
     /// Returns whether an event is for this run and the tickerplant is not paused; a paused one gets the event later.
-    fn is_up(&mut self, run: u32, event: Event) -> bool {
+    fn is_up(&mut self, run: u32, event: WorldEvent) -> bool {
         if self.tick.is_none() || run != self.tick_runs {
             return false;
         }
@@ -191,7 +191,7 @@ impl World {
     }
 
     pub fn turn_ends(&mut self, run: u32) {
-        if !self.is_up(run, Event::TurnEnds(run)) {
+        if !self.is_up(run, WorldEvent::TurnEnds(run)) {
             return;
         }
         self.with_tick(|tick| {
@@ -202,7 +202,7 @@ impl World {
     }
 
     pub fn tick_timer(&mut self, run: u32) {
-        if !self.is_up(run, Event::TickTimer(run)) {
+        if !self.is_up(run, WorldEvent::TickTimer(run)) {
             return;
         }
         let now_ns = self.now_ns;
@@ -220,12 +220,12 @@ impl World {
 
     /// Runs one iteration of the threads beside the event loop.
     pub fn tick_works(&mut self, run: u32) {
-        if !self.is_up(run, Event::TickWork(run)) {
+        if !self.is_up(run, WorldEvent::TickWork(run)) {
             return;
         }
         let hangs_until_ns = self.storage.hangs_until_ns(self.tick_host);
         if hangs_until_ns > self.now_ns {
-            return self.at(hangs_until_ns, Event::TickWork(run));
+            return self.at(hangs_until_ns, WorldEvent::TickWork(run));
         }
         self.with_tick(|tick| {
             tick.work_due = false;
@@ -237,12 +237,12 @@ impl World {
     }
 
     pub fn tick_syncs(&mut self, run: u32) {
-        if !self.is_up(run, Event::TickSync(run)) {
+        if !self.is_up(run, WorldEvent::TickSync(run)) {
             return;
         }
         let hangs_until_ns = self.storage.hangs_until_ns(self.tick_host);
         if hangs_until_ns > self.now_ns {
-            return self.at(hangs_until_ns, Event::TickSync(run));
+            return self.at(hangs_until_ns, WorldEvent::TickSync(run));
         }
         self.with_tick(|tick| {
             tick.sync_due = false;
@@ -298,21 +298,21 @@ impl World {
     pub fn after_tick(&mut self) {
         self.enter();
         self.audit_log();
-        let dies = self.tick.as_ref().filter(|tick| !tick.links.wishes.is_empty()).and_then(|tick| tick.dies_in_turn);
+        let dies = self.tick.as_ref().filter(|tick| !tick.links.actions.is_empty()).and_then(|tick| tick.dies_in_turn);
         if let Some(back_in_ns) = dies {
             self.report.fault("tickerplant killed between log and publish");
             self.tick_dies(false, Promise::Process);
-            return self.after(back_in_ns, Event::TickStarts);
+            return self.after(back_in_ns, WorldEvent::TickStarts);
         }
         loop {
             let Some(tick) = self.tick.as_mut() else { return };
-            let wishes = std::mem::take(&mut tick.links.wishes);
-            let notices = if wishes.is_empty() { tick.links.take_notices() } else { Vec::new() };
+            let actions = std::mem::take(&mut tick.links.actions);
+            let notices = if actions.is_empty() { tick.links.take_notices() } else { Vec::new() };
             let resumed = std::mem::take(&mut tick.links.resumed);
-            if wishes.is_empty() && notices.is_empty() && resumed.is_empty() {
+            if actions.is_empty() && notices.is_empty() && resumed.is_empty() {
                 break;
             }
-            for wish in wishes {
+            for wish in actions {
                 self.grant(wish);
             }
             for conn in notices {
@@ -327,20 +327,20 @@ impl World {
         if self.tick.as_ref().is_some_and(|tick| tick.links.stopping) {
             self.report.met("tickerplant ended by itself");
             self.tick_dies(false, Promise::Process);
-            return self.after(SECOND, Event::TickStarts);
+            return self.after(SECOND, WorldEvent::TickStarts);
         }
         self.note_deadlines();
     }
 
-    fn grant(&mut self, wish: Wish) {
+    fn grant(&mut self, wish: LinkAction) {
         match wish {
-            Wish::Send(conn, bytes) => {
+            LinkAction::Send(conn, bytes) => {
                 let line = self.tick.as_ref().and_then(|tick| tick.links.end(conn)).map(|end| end.line);
                 if let Some(line) = line {
                     self.send_down(line, Packet::Data(bytes));
                 }
             }
-            Wish::Close(conn, reason) => {
+            LinkAction::Close(conn, reason) => {
                 let Some(end) = self.tick.as_mut().and_then(|tick| tick.links.remove(conn)) else { return };
                 self.trace.say(|| format!("the tickerplant closes {}: {reason}", conn.handle()));
                 self.report.met("connection closed by the tickerplant");
@@ -359,10 +359,10 @@ impl World {
         let mut events = Vec::new();
         let has_work = tick.woken.swap(false, Ordering::Relaxed) || tick.process.work_is_due();
         if has_work && !std::mem::replace(&mut tick.work_due, true) {
-            events.push((self.rng.from(50_000, 3 * MS), Event::TickWork(run)));
+            events.push((self.rng.from(50_000, 3 * MS), WorldEvent::TickWork(run)));
         }
         if tick.process.sync_is_due() && !std::mem::replace(&mut tick.sync_due, true) {
-            events.push((self.rng.from(MS, 30 * MS), Event::TickSync(run)));
+            events.push((self.rng.from(MS, 30 * MS), WorldEvent::TickSync(run)));
         }
         let wait = tick.service.plant.deadline().map(|at| at.saturating_duration_since(self.clock.now()));
         if let Some(wait) = wait {
@@ -370,7 +370,7 @@ impl World {
             let at_ns = self.now_ns.saturating_add(ns.min(3_600 * SECOND)).saturating_add(1);
             if tick.timer_at_ns.is_none_or(|old| at_ns < old || old <= self.now_ns) {
                 tick.timer_at_ns = Some(at_ns);
-                events.push((at_ns.saturating_sub(self.now_ns), Event::TickTimer(run)));
+                events.push((at_ns.saturating_sub(self.now_ns), WorldEvent::TickTimer(run)));
             }
         }
         events.into_iter().for_each(|(ns, event)| self.after(ns, event));

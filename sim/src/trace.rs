@@ -1,6 +1,6 @@
 //! The trace of a run: every event in order, for comparison with a second run or for reading.
 
-use super::world::Event;
+use super::world::WorldEvent;
 use std::fmt::Write;
 
 /// Trace of one run.
@@ -15,7 +15,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    pub fn event(&mut self, at_ns: u64, event: &Event, wall_ns: u64) {
+    pub fn event(&mut self, at_ns: u64, event: &WorldEvent, wall_ns: u64) {
         self.at_ns = at_ns;
         if self.lines.is_some() || self.print {
             let line = format!("{at_ns:>16} {wall_ns} {event:?}\n");

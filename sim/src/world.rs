@@ -52,7 +52,7 @@ pub enum Client {
 
 /// A scheduled event. An event for a process that is gone has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Event {
+pub enum WorldEvent {
     /// Bytes arrive at the tickerplant (`Up`) or at a client (`Down`).
     Up(u64),
     Down(u64),
@@ -103,7 +103,7 @@ pub struct World {
     pub clock: Arc<VirtualClock>,
     /// Offset of the wall clock of the tickerplant's host from virtual time, in nanoseconds.
     pub wall_ns: i128,
-    pub events: BTreeMap<(u64, u64), Event>,
+    pub events: BTreeMap<(u64, u64), WorldEvent>,
     sequence: u64,
     pub storage: Storage,
     pub tick: Option<TickProcess>,
@@ -211,37 +211,37 @@ impl World {
             surplus: super::audit::surplus::Surplus::default(),
             plan,
         };
-        world.after(0, Event::TickStarts);
+        world.after(0, WorldEvent::TickStarts);
         for group in 0..world.clouds.len() {
-            world.after(MS, Event::Cloud(group));
+            world.after(MS, WorldEvent::Cloud(group));
         }
         for publisher in 0..world.publishers.len() {
-            world.after(100 * MS, Event::Connect(Client::Publisher(publisher)));
-            world.after(200 * MS, Event::Publish(publisher));
+            world.after(100 * MS, WorldEvent::Connect(Client::Publisher(publisher)));
+            world.after(200 * MS, WorldEvent::Publish(publisher));
         }
         for watcher in 0..world.watchers.len() {
-            world.after(150 * MS, Event::Connect(Client::Watcher(watcher)));
+            world.after(150 * MS, WorldEvent::Connect(Client::Watcher(watcher)));
         }
-        world.after(SECOND, Event::Chaos);
-        world.after(SECOND, Event::Progress);
+        world.after(SECOND, WorldEvent::Chaos);
+        world.after(SECOND, WorldEvent::Progress);
         if world.plan.fills {
-            world.after(2 * SECOND, Event::Fill);
+            world.after(2 * SECOND, WorldEvent::Fill);
         }
         if world.schemas.change() {
-            world.after(2 * SECOND, Event::Schema);
+            world.after(2 * SECOND, WorldEvent::Schema);
         }
         for kind in world.mistakes.kinds() {
-            world.after(2 * SECOND, Event::Mistake(kind));
+            world.after(2 * SECOND, WorldEvent::Mistake(kind));
         }
         world
     }
 
     /// Schedules an event after a delay.
-    pub fn after(&mut self, ns: u64, event: Event) {
+    pub fn after(&mut self, ns: u64, event: WorldEvent) {
         self.at(self.now_ns.saturating_add(ns), event);
     }
 
-    pub fn at(&mut self, at_ns: u64, event: Event) {
+    pub fn at(&mut self, at_ns: u64, event: WorldEvent) {
         self.sequence = self.sequence.saturating_add(1);
         self.events.insert((at_ns.max(self.now_ns), self.sequence), event);
     }
@@ -316,35 +316,35 @@ impl World {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: WorldEvent) {
         match event {
-            Event::Up(line) => self.at_run(self.line_run(line), |world| world.arrives_up(line)),
-            Event::Down(line) => self.arrives_down(line),
-            Event::Connect(client) => self.connects(client),
-            Event::Accept(line) => self.accept_at(line),
-            Event::Connected(line) => self.connected(line),
-            Event::ServerLearns(line) => self.server_learns_at(line),
-            Event::ClientLearns(line) => self.client_learns(line),
-            Event::TurnEnds(run) => self.at_run(run, |world| world.turn_ends(run)),
-            Event::TickTimer(run) => self.at_run(run, |world| world.tick_timer(run)),
-            Event::TickWork(run) => self.at_run(run, |world| world.tick_works(run)),
-            Event::TickSync(run) => self.at_run(run, |world| world.tick_syncs(run)),
-            Event::Fence(run) if run == self.tick_runs => {}
-            Event::Fence(run) => self.at_run(run, |world| world.looks_who_writes(run)),
-            Event::TickStarts => self.tick_starts(),
-            Event::NodeTurn(key, at_ns) => self.node_turn(key, at_ns),
-            Event::Fleet(key, at_ns) => self.fleet_step(key, at_ns),
-            Event::NodeStarts(key) => self.node_starts(key),
-            Event::NeverCame(server) => self.server_goes(server, "launch given up by the provider"),
-            Event::Cloud(group) => self.cloud_ticks(group),
-            Event::Publish(publisher) => self.publishes(publisher),
-            Event::Chaos => self.chaos(),
-            Event::Progress => self.judge_progress(),
-            Event::Fill => self.fill_some_node(),
-            Event::Mistake(kind) => self.mistake(kind),
-            Event::Schema => self.column_is_added(),
-            Event::Over(passing) => self.passes(passing),
-            Event::ServerGoes(server) => self.server_goes(server, "server gone"),
+            WorldEvent::Up(line) => self.at_run(self.line_run(line), |world| world.arrives_up(line)),
+            WorldEvent::Down(line) => self.arrives_down(line),
+            WorldEvent::Connect(client) => self.connects(client),
+            WorldEvent::Accept(line) => self.accept_at(line),
+            WorldEvent::Connected(line) => self.connected(line),
+            WorldEvent::ServerLearns(line) => self.server_learns_at(line),
+            WorldEvent::ClientLearns(line) => self.client_learns(line),
+            WorldEvent::TurnEnds(run) => self.at_run(run, |world| world.turn_ends(run)),
+            WorldEvent::TickTimer(run) => self.at_run(run, |world| world.tick_timer(run)),
+            WorldEvent::TickWork(run) => self.at_run(run, |world| world.tick_works(run)),
+            WorldEvent::TickSync(run) => self.at_run(run, |world| world.tick_syncs(run)),
+            WorldEvent::Fence(run) if run == self.tick_runs => {}
+            WorldEvent::Fence(run) => self.at_run(run, |world| world.check_writer(run)),
+            WorldEvent::TickStarts => self.tick_starts(),
+            WorldEvent::NodeTurn(key, at_ns) => self.node_turn(key, at_ns),
+            WorldEvent::Fleet(key, at_ns) => self.fleet_step(key, at_ns),
+            WorldEvent::NodeStarts(key) => self.node_starts(key),
+            WorldEvent::NeverCame(server) => self.server_goes(server, "launch given up by the provider"),
+            WorldEvent::Cloud(group) => self.cloud_ticks(group),
+            WorldEvent::Publish(publisher) => self.publishes(publisher),
+            WorldEvent::Chaos => self.chaos(),
+            WorldEvent::Progress => self.judge_progress(),
+            WorldEvent::Fill => self.fill_some_node(),
+            WorldEvent::Mistake(kind) => self.mistake(kind),
+            WorldEvent::Schema => self.column_is_added(),
+            WorldEvent::Over(passing) => self.passes(passing),
+            WorldEvent::ServerGoes(server) => self.server_goes(server, "server gone"),
         }
     }
 }

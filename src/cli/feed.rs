@@ -4,7 +4,7 @@ use super::{CliError, command_for, json, logging, settings_of};
 use crate::config::{Limits, Program, Settings, options};
 use crate::env::Env;
 use crate::feed::curve::Curve;
-use crate::feed::ledger::Account;
+use crate::feed::ledger::FeedTotals;
 use crate::feed::market::{Market, MarketOptions};
 use crate::feed::pace::Pace;
 use crate::feed::publisher::{Publisher, PublisherOptions};
@@ -151,7 +151,7 @@ impl ProgressLine {
         ProgressLine { terminal: std::io::stderr().is_terminal(), shown: None, last: (Duration::ZERO, 0) }
     }
 
-    fn show(&mut self, progress: Progress, account: &Account) {
+    fn show(&mut self, progress: Progress, account: &FeedTotals) {
         if !self.terminal || self.shown.is_some_and(|shown| shown.elapsed() < Duration::from_millis(250)) {
             return;
         }

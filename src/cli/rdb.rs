@@ -63,7 +63,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     options.load.extend(startup::files(matches));
     options.commands = startup::commands(&settings)?;
     let is_quiet = settings.is_on(&options::QUIET)?;
-    let program = startup::loaded(node::Program::load(&options, startup::print))?;
+    let program = startup::loaded(node::Evaluated::load(&options, startup::print))?;
     await_service(fleet.as_mut(), &notifier);
     let mut node = node::prepare(Env::system(), options, fleet, program, &notifier).map_err(CliError::failed)?;
     let identity = node.identity().clone();

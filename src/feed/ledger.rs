@@ -1,7 +1,7 @@
-//! Audit of a feed (`Ledger`): what it sent, what was accepted, and what to send again. Contains no I/O on the connection.
+//! Audit of a feed (`FeedAudit`): what it sent, what was accepted, and what to send again. Contains no I/O on the connection.
 //!
 //! Async updates are confirmed together, by the response to a query sent after them. When the connection breaks, those since the last
-//! confirmation are in doubt: [`Ledger::settle`] finds in the tickerplant's log which of them were accepted.
+//! confirmation are in doubt: [`FeedAudit::settle`] finds in the tickerplant's log which of them were accepted.
 
 use super::doubt::Doubt;
 use super::update::Update;
@@ -20,7 +20,7 @@ const SHOWS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Totals of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct FeedTotals {
     /// Accepted updates by table.
     pub accepted: Proof,
     /// Updates rejected with an error response; known only with `sync`.
@@ -58,21 +58,21 @@ impl Place {
 
 /// Audit state of one feed.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    account: Account,
+pub struct FeedAudit {
+    account: FeedTotals,
     unconfirmed: Vec<Update>,
     unconfirmed_bytes: usize,
     /// Position of the log when everything before was confirmed.
     confirmed_at: Place,
 }
 
-impl Ledger {
+impl FeedAudit {
     /// Starts with nothing sent, at this position of the log.
-    pub fn new(at: Place) -> Ledger {
-        Ledger { confirmed_at: at, ..Ledger::default() }
+    pub fn new(at: Place) -> FeedAudit {
+        FeedAudit { confirmed_at: at, ..FeedAudit::default() }
     }
 
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> &FeedTotals {
         &self.account
     }
 

@@ -8,7 +8,7 @@
 //! doubt; it never sends one that may have been accepted. This relies on one property: when the tickerplant responds to a second query on
 //! the new connection, it has read everything it will read from the broken one.
 
-use super::ledger::{Account, Ledger, Place, WHERE};
+use super::ledger::{FeedAudit, FeedTotals, Place, WHERE};
 use super::trouble::Trouble;
 use super::update::{Columns, Update};
 use crate::config::Address;
@@ -92,7 +92,7 @@ pub struct PublisherOptions {
 pub struct Publisher {
     options: PublisherOptions,
     client: Client,
-    ledger: Ledger,
+    ledger: FeedAudit,
     last_refusal: Option<String>,
 }
 
@@ -103,7 +103,7 @@ impl Publisher {
     /// No connection in time, or the peer is not a tickerplant.
     pub fn connect(options: PublisherOptions) -> Result<Publisher, FeedError> {
         let (client, at) = connect(&options, false)?;
-        Ok(Publisher { options, client, ledger: Ledger::new(at), last_refusal: None })
+        Ok(Publisher { options, client, ledger: FeedAudit::new(at), last_refusal: None })
     }
 
     /// Queries the tickerplant with an expression. After a broken connection it repeats the query, within the time allowed for
@@ -126,7 +126,7 @@ impl Publisher {
     }
 
     /// Returns the totals known to be accepted. After [`Publisher::confirm`] they include everything published.
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> &FeedTotals {
         self.ledger.account()
     }
 

@@ -1,6 +1,6 @@
 //! The feed's loop: sends due updates, confirms them, reports progress.
 
-use super::ledger::Account;
+use super::ledger::FeedTotals;
 use super::market::Market;
 use super::pace::Pace;
 use super::publisher::{FeedError, Publisher};
@@ -43,7 +43,7 @@ pub fn run(
     publisher: &mut Publisher,
     limit: u64,
     stop: &AtomicBool,
-    mut tell: impl FnMut(Progress, &Account),
+    mut tell: impl FnMut(Progress, &FeedTotals),
 ) -> Result<(), FeedError> {
     let began = Instant::now();
     let mut confirmed = began;

@@ -33,7 +33,7 @@ const EARLY_NS: u64 = 10_000_000_000;
 
 /// Input of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum GroupEvent {
     /// Time has passed; see [`Group::deadline_ns`].
     Tick,
     /// Request for at least so many instances.
@@ -66,7 +66,7 @@ pub enum Action {
     Stop(Instance),
     /// Kill the process.
     Kill(Instance),
-    /// Reply to [`Event::AtLeast`].
+    /// Reply to [`GroupEvent::AtLeast`].
     Capacity(Capacity),
     /// Reply to the other requests: done, or why not.
     Answer(Result<(), String>),
@@ -144,7 +144,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group at its minimum; launches start with the first [`Event::Tick`].
+    /// A group at its minimum; launches start with the first [`GroupEvent::Tick`].
     pub fn new(rules: Rules) -> Group {
         Group {
             rules,
@@ -180,7 +180,7 @@ impl Group {
         self.shutdown && self.slots.is_empty()
     }
 
-    /// When the next [`Event::Tick`] is due.
+    /// When the next [`GroupEvent::Tick`] is due.
     pub fn deadline_ns(&self) -> Option<u64> {
         let due = |slot: &Slot| match slot.state {
             State::Pending { launch_at_ns } => Some(launch_at_ns),
@@ -192,25 +192,25 @@ impl Group {
     }
 
     /// Processes one event; `now_ns` must not decrease.
-    pub fn step(&mut self, event: Event, now_ns: u64) -> Vec<Action> {
+    pub fn step(&mut self, event: GroupEvent, now_ns: u64) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
-            Event::Tick => {}
-            Event::AtLeast(desired) => actions.push(Action::Capacity(self.at_least(desired))),
-            Event::Ready(instance) => actions.push(Action::Answer(self.ready(instance, now_ns))),
-            Event::Exactly(desired) => actions.push(Action::Answer(self.exactly(desired))),
-            Event::Protect(instance, on) => {
+            GroupEvent::Tick => {}
+            GroupEvent::AtLeast(desired) => actions.push(Action::Capacity(self.at_least(desired))),
+            GroupEvent::Ready(instance) => actions.push(Action::Answer(self.ready(instance, now_ns))),
+            GroupEvent::Exactly(desired) => actions.push(Action::Answer(self.exactly(desired))),
+            GroupEvent::Protect(instance, on) => {
                 actions.push(Action::Answer(self.slot(instance).map(|slot| slot.protected = on)));
             }
-            Event::Terminate(instance) => {
+            GroupEvent::Terminate(instance) => {
                 let answer = self.terminate(instance, now_ns, &mut actions);
                 actions.push(Action::Answer(answer));
             }
-            Event::Replace(instance) => {
+            GroupEvent::Replace(instance) => {
                 let answer = self.replace(instance, now_ns, &mut actions);
                 actions.push(Action::Answer(answer));
             }
-            Event::Leaving(instance) => {
+            GroupEvent::Leaving(instance) => {
                 let answer = self.slot(instance).map(|slot| {
                     if slot.counts() {
                         slot.state = State::Leaving;
@@ -218,7 +218,7 @@ impl Group {
                 });
                 actions.push(Action::Answer(answer));
             }
-            Event::Released(instance) => {
+            GroupEvent::Released(instance) => {
                 let grace_ns = self.rules.grace_ns;
                 let answer = self.slot(instance).map(|slot| {
                     if let State::Noticed { .. } = slot.state {
@@ -227,8 +227,8 @@ impl Group {
                 });
                 actions.push(Action::Answer(answer));
             }
-            Event::Exited(instance) => self.exited(instance, now_ns),
-            Event::Shutdown => self.shut_down(now_ns, &mut actions),
+            GroupEvent::Exited(instance) => self.exited(instance, now_ns),
+            GroupEvent::Shutdown => self.shut_down(now_ns, &mut actions),
         }
         self.shrink(now_ns, &mut actions);
         self.fill(now_ns);

@@ -51,17 +51,17 @@ const MAX_SETBACKS: u32 = 2;
 
 /// A request for at least `wanted` instances.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct CapacityRequest {
     wanted: u32,
     /// Desired capacity and maximum as last read, while setting.
     seen: Option<(u32, u32)>,
     setbacks: u32,
 }
 
-impl Request {
+impl CapacityRequest {
     /// A new request starts with [`Next::Describe`].
-    pub fn new(wanted: u32) -> Request {
-        Request { wanted, seen: None, setbacks: 0 }
+    pub fn new(wanted: u32) -> CapacityRequest {
+        CapacityRequest { wanted, seen: None, setbacks: 0 }
     }
 
     /// Returns the next step after the result of the last.

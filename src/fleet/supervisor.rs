@@ -1,7 +1,7 @@
 //! Supervisor of a scaling group on this machine: starts, ends and replaces processes by the rules of
 //! [`group`](super::group), and serves the calls of [`super::protocol`].
 
-use super::group::{Action, Event, Group, Instance, Rules};
+use super::group::{Action, Group, GroupEvent, Instance, Rules};
 use super::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE};
 use super::protocol::{self, Call};
 use super::{Capacity, Description, Member};
@@ -48,7 +48,7 @@ struct Supervisor {
     ended: Receiver<Instance>,
     end: Sender<Instance>,
     waker: Arc<Waker>,
-    asked_to_end: Arc<AtomicBool>,
+    is_terminating: Arc<AtomicBool>,
     ending: bool,
 }
 
@@ -98,7 +98,7 @@ pub fn prepare(options: SupervisorOptions) -> io::Result<Ready> {
         children: BTreeMap::new(),
         ended,
         end,
-        asked_to_end: signals::on_termination(Arc::clone(&waker))?,
+        is_terminating: signals::on_termination(Arc::clone(&waker))?,
         waker,
         ending: false,
         options,
@@ -122,7 +122,7 @@ impl Supervisor {
     }
 
     /// Passes an event to the group and carries out its actions. Returns the replies for the caller.
-    fn step(&mut self, event: Event) -> Replies {
+    fn step(&mut self, event: GroupEvent) -> Replies {
         let mut told = Replies { capacity: None, answer: Ok(()) };
         for action in self.group.step(event, self.now_ns()) {
             match action {
@@ -212,7 +212,7 @@ impl Supervisor {
                     Err(error) => tracing::error!(instance = %self.name(instance), %error, "cannot reap the instance"),
                 }
             }
-            self.step(Event::Exited(instance));
+            self.step(GroupEvent::Exited(instance));
         }
     }
 
@@ -253,22 +253,22 @@ impl Supervisor {
             Call::AtLeast { group, desired } => {
                 self.own_group(&group)?;
                 let capacity =
-                    self.step(Event::AtLeast(desired)).capacity.ok_or("fleet: no reply from the supervisor")?;
+                    self.step(GroupEvent::AtLeast(desired)).capacity.ok_or("fleet: no reply from the supervisor")?;
                 tracing::info!("requested {desired} instances: {capacity:?}");
                 Ok(protocol::encode_capacity(&capacity))
             }
             Call::Exactly { group, desired } => {
                 self.own_group(&group)?;
                 tracing::info!("desired capacity set to {desired} instances");
-                self.told(Event::Exactly(desired))
+                self.told(GroupEvent::Exactly(desired))
             }
             Call::Ready { instance } => {
                 let instance = self.instance(&instance)?;
-                self.told(Event::Ready(instance))
+                self.told(GroupEvent::Ready(instance))
             }
             Call::Protect { instance, on } => {
                 let instance = self.instance(&instance)?;
-                self.told(Event::Protect(instance, on))
+                self.told(GroupEvent::Protect(instance, on))
             }
             Call::Notice { instance: name } => {
                 let instance = self.instance(&name)?;
@@ -278,21 +278,21 @@ impl Supervisor {
             }
             Call::Released { instance } => {
                 let instance = self.instance(&instance)?;
-                self.told(Event::Released(instance))
+                self.told(GroupEvent::Released(instance))
             }
             Call::Leaving { instance: name } => {
                 let instance = self.instance(&name)?;
                 tracing::info!("{name} is draining: starting its replacement");
-                self.told(Event::Leaving(instance))
+                self.told(GroupEvent::Leaving(instance))
             }
             Call::Replace { instance: name } => {
                 let instance = self.instance(&name)?;
                 tracing::info!("replacing {name}");
-                self.told(Event::Replace(instance))
+                self.told(GroupEvent::Replace(instance))
             }
             Call::Terminate { instance: name } => {
                 let instance = self.instance(&name)?;
-                let answer = self.told(Event::Terminate(instance));
+                let answer = self.told(GroupEvent::Terminate(instance));
                 tracing::info!("terminating {name}: {}", answer.as_ref().map_or_else(String::as_str, |_| "done"));
                 answer
             }
@@ -300,7 +300,7 @@ impl Supervisor {
     }
 
     /// Runs a call that returns nothing but success or an error.
-    fn told(&mut self, event: Event) -> Result<Value, String> {
+    fn told(&mut self, event: GroupEvent) -> Result<Value, String> {
         self.step(event).answer?;
         Ok(Value::Unary(proto::types::UNARY_NULL))
     }
@@ -325,9 +325,9 @@ impl Service for Supervisor {
     }
 
     fn iteration_ended(&mut self, ctl: &mut Control) {
-        if signals::is_asked(&self.asked_to_end) && !self.ending {
+        if signals::is_asked(&self.is_terminating) && !self.ending {
             self.ending = true;
-            self.step(Event::Shutdown);
+            self.step(GroupEvent::Shutdown);
         }
         if self.group.is_down() {
             ctl.stop();
@@ -350,6 +350,6 @@ impl Service for Supervisor {
     }
 
     fn timer(&mut self, _: &mut Control) {
-        self.step(Event::Tick);
+        self.step(GroupEvent::Tick);
     }
 }

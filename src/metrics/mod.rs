@@ -16,4 +16,4 @@ pub mod tap;
 pub use counts::{count, refused, refused_by, refused_times};
 pub use snapshot::Snapshot;
 pub use table::{Id, Kind, Metric, Of, Process, Unit};
-pub use tap::{Request, Tap};
+pub use tap::{SnapshotRequest, Tap};

@@ -5,17 +5,17 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 /// Request to the owner of the values, which sends a filled snapshot back on this channel.
-pub type Request = Sender<Snapshot>;
+pub type SnapshotRequest = Sender<Snapshot>;
 
 /// Handle for requesting snapshots.
 pub struct Tap {
-    asks: Sender<Request>,
+    asks: Sender<SnapshotRequest>,
     wake: Box<dyn Fn() + Send>,
 }
 
 impl Tap {
     /// `wake` makes the owner check for requests.
-    pub fn new(wake: impl Fn() + Send + 'static) -> (Tap, Receiver<Request>) {
+    pub fn new(wake: impl Fn() + Send + 'static) -> (Tap, Receiver<SnapshotRequest>) {
         let (asks, asked) = mpsc::channel();
         (Tap { asks, wake: Box::new(wake) }, asked)
     }
@@ -40,7 +40,7 @@ mod tests {
         let (tap, asked) = Tap::new(move || wake.send(()).expect("waited for"));
         let owner = std::thread::spawn(move || {
             woken.recv().expect("woken");
-            let request: Request = asked.recv().expect("asked");
+            let request: SnapshotRequest = asked.recv().expect("asked");
             let mut snapshot = Snapshot::new(Process::Tick);
             snapshot.set(Id::Rows, 7u64);
             request.send(snapshot).expect("waited for");

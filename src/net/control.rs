@@ -28,15 +28,15 @@ pub(super) const FIRST_CONNECTION: usize = 64;
 
 /// A sync request that awaits its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Request {
+pub struct SyncRequest {
     pub conn: ConnId,
     number: u64,
 }
 
-impl Request {
+impl SyncRequest {
     /// The request with this number on its connection.
-    pub const fn new(conn: ConnId, number: u64) -> Request {
-        Request { conn, number }
+    pub const fn new(conn: ConnId, number: u64) -> SyncRequest {
+        SyncRequest { conn, number }
     }
 
     pub const fn number(self) -> u64 {
@@ -62,7 +62,7 @@ pub struct Control {
     pub(super) closing: Vec<ConnId>,
     pub(super) inboxes_bytes: usize,
     pub(super) stopping: bool,
-    pub(super) request: Option<Request>,
+    pub(super) request: Option<SyncRequest>,
     /// HTTP connections by the deadline at which each is closed unless it progresses.
     pub(super) sessions: BTreeSet<(Instant, ConnId)>,
     /// Logins decided by another thread.
@@ -121,13 +121,13 @@ impl Control {
     }
 
     /// The sync request being handled, to be kept for a later response; `None` while an async message is handled.
-    pub fn request(&self) -> Option<Request> {
+    pub fn request(&self) -> Option<SyncRequest> {
         self.request
     }
 
     /// Sends the response to a sync request, a whole message. Responses leave in the order of the requests. If the send buffers are over
     /// their common limit, a large response is replaced by an error.
-    pub fn reply(&mut self, request: Request, mut message: Bytes) {
+    pub fn reply(&mut self, request: SyncRequest, mut message: Bytes) {
         if message.len() > CROWDED_BYTES && self.is_crowded() {
             metrics::refused(Limit::outboxes_bytes);
             let most = self.limits.outboxes_bytes;
@@ -444,8 +444,8 @@ impl Control {
         Some(connection)
     }
 
-    pub(super) fn ask(&mut self, conn: ConnId) -> Option<Request> {
+    pub(super) fn ask(&mut self, conn: ConnId) -> Option<SyncRequest> {
         let number = self.get_mut(conn)?.replies.ask();
-        Some(Request { conn, number })
+        Some(SyncRequest { conn, number })
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Session {
     /// Deadline at which it is closed unless it progresses.
     pub(super) by: Instant,
     /// The request that waits for authorisation by another thread.
-    pub(super) asked: Option<Box<Request>>,
+    pub(super) asked: Option<Box<HttpRequest>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Page {
 
 /// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct HttpRequest {
     /// One of `METHODS`.
     pub method: &'static str,
     /// The response has no body.
@@ -99,7 +99,7 @@ pub struct Request {
     pub keep: bool,
 }
 
-impl Request {
+impl HttpRequest {
     /// Whether the method is GET or HEAD.
     pub fn is_get(&self) -> bool {
         matches!(self.method, "GET" | "HEAD")
@@ -120,13 +120,13 @@ impl Request {
 
 /// A rejected request. The connection is closed after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct HttpError {
     pub status: u16,
     pub reason: &'static str,
 }
 
-const fn refused(status: u16, reason: &'static str) -> Refusal {
-    Refusal { status, reason }
+const fn refused(status: u16, reason: &'static str) -> HttpError {
+    HttpError { status, reason }
 }
 
 /// Maximum number of header fields; browsers and proxies send a few dozen.
@@ -136,7 +136,7 @@ const MAX_FIELDS: usize = 128;
 ///
 /// # Errors
 /// A malformed request, or one for an unsupported feature.
-pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
+pub fn parse(bytes: &[u8]) -> Result<Option<(HttpRequest, usize)>, HttpError> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut fields);
     match head.parse(bytes) {
@@ -146,7 +146,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     }
 }
 
-const fn malformed(error: httparse::Error) -> Refusal {
+const fn malformed(error: httparse::Error) -> HttpError {
     match error {
         httparse::Error::HeaderName => refused(400, "a header field without a name, or its name is no token"),
         httparse::Error::HeaderValue => refused(400, "a control character in a header field"),
@@ -175,7 +175,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn add(&mut self, name: &str, value: &[u8]) -> Result<(), Refusal> {
+    fn add(&mut self, name: &str, value: &[u8]) -> Result<(), HttpError> {
         match name.to_ascii_lowercase().as_str() {
             "upgrade" => self.is_web |= value.eq_ignore_ascii_case(b"websocket"),
             "sec-websocket-key" => self.web_key = Some(value.to_vec()),
@@ -213,7 +213,7 @@ fn length(value: &[u8]) -> Option<u64> {
     digits.parse().ok()
 }
 
-fn request(head: &httparse::Request<'_, '_>) -> Result<Request, Refusal> {
+fn request(head: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpError> {
     let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
         return Err(malformed(httparse::Error::Token));
     };
@@ -243,7 +243,7 @@ fn request(head: &httparse::Request<'_, '_>) -> Result<Request, Refusal> {
     let has_body = fields.is_chunked || body_bytes > 0;
     // The body of an upgrade would be taken for frames.
     let is_web = fields.is_web && fields.upgrades && fields.web_version && method == "GET" && is_1_1 && !has_body;
-    Ok(Request {
+    Ok(HttpRequest {
         method,
         head_only,
         body_bytes: if has_handler { body_bytes } else { 0 },
@@ -282,15 +282,15 @@ fn basic(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 const fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
-        400 => "Bad Request",
+        400 => "Bad HttpRequest",
         401 => "Unauthorized",
         404 => "Not Found",
         405 => "Method Not Allowed",
-        408 => "Request Timeout",
+        408 => "HttpRequest Timeout",
         411 => "Length Required",
         413 => "Content Too Large",
         426 => "Upgrade Required",
-        431 => "Request Header Fields Too Large",
+        431 => "HttpRequest Header Fields Too Large",
         500 => "Internal Server Error",
         503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn good(text: &str) -> Request {
+    fn good(text: &str) -> HttpRequest {
         let (request, used) = parse(text.as_bytes()).expect("accepted").expect("whole");
         assert_eq!(used, text.len());
         request

@@ -22,10 +22,10 @@ pub struct Message {
     pub body: Vec<u8>,
     pub endian: Endian,
     /// Called once: with a whole response message, or with no bytes for an async message.
-    pub answer: Answer,
+    pub answer: Respond,
 }
 
-pub type Answer = Box<dyn FnOnce(Vec<u8>) + Send>;
+pub type Respond = Box<dyn FnOnce(Vec<u8>) + Send>;
 
 /// Why nothing more can be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A service's interface to connections, as a trait: implemented by the event loop's [`Control`] and by the simulated network.
 
-use super::control::{Control, Request};
+use super::control::{Control, SyncRequest};
 use super::peer::{ConnId, Peer};
 use crate::config::Limit;
 use crate::metrics::Snapshot;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 pub trait Links {
     fn peer(&self, conn: ConnId) -> Option<&Peer>;
     fn by_handle(&self, handle: i32) -> Option<ConnId>;
-    fn request(&self) -> Option<Request>;
+    fn request(&self) -> Option<SyncRequest>;
     fn send(&mut self, conn: ConnId, messages: Bytes);
-    fn reply(&mut self, request: Request, message: Bytes);
+    fn reply(&mut self, request: SyncRequest, message: Bytes);
     fn close(&mut self, conn: ConnId, reason: &str);
     fn pause(&mut self, conn: ConnId);
     fn resume(&mut self, conn: ConnId);
@@ -37,7 +37,7 @@ impl Links for Control {
         Control::by_handle(self, handle)
     }
 
-    fn request(&self) -> Option<Request> {
+    fn request(&self) -> Option<SyncRequest> {
         Control::request(self)
     }
 
@@ -45,7 +45,7 @@ impl Links for Control {
         Control::send(self, conn, messages);
     }
 
-    fn reply(&mut self, request: Request, message: Bytes) {
+    fn reply(&mut self, request: SyncRequest, message: Bytes) {
         Control::reply(self, request, message);
     }
 

@@ -30,7 +30,7 @@ pub mod websocket;
 mod tests;
 
 pub use client::Client;
-pub use control::{Control, Request};
+pub use control::{Control, SyncRequest};
 pub use deferred::Deferred;
 pub use links::Links;
 pub use listener::{Listeners, socket_directory};

@@ -10,7 +10,7 @@ mod web;
 
 use super::access::Access;
 use super::connection::Connection;
-use super::control::{Control, FIRST_CONNECTION, Request};
+use super::control::{Control, FIRST_CONNECTION, SyncRequest};
 use super::http::{self, Page};
 use super::listener::Listeners;
 use super::notify::Watchdog;
@@ -63,11 +63,11 @@ pub trait Service {
         Login::Admitted
     }
     /// Handles an HTTP request without a [`Service::page`]; returns true if [`Control::answer_page`] will send the response.
-    fn request(&mut self, _conn: ConnId, _request: &http::Request, _peer: &Peer, _ctl: &mut Control) -> bool {
+    fn request(&mut self, _conn: ConnId, _request: &http::HttpRequest, _peer: &Peer, _ctl: &mut Control) -> bool {
         false
     }
     /// Returns true if [`Control::judge`] will authorise the HTTP request; otherwise user and password decide.
-    fn authorise(&mut self, _conn: ConnId, _request: &http::Request, _peer: &Peer, _ctl: &mut Control) -> bool {
+    fn authorise(&mut self, _conn: ConnId, _request: &http::HttpRequest, _peer: &Peer, _ctl: &mut Control) -> bool {
         false
     }
     /// Whether WebSocket upgrades are accepted. Such connections are opened and closed like others.
@@ -427,7 +427,7 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Registers a request if the message is sync.
-    fn request(&mut self, conn: ConnId, kind: Option<MessageKind>) -> Option<Request> {
+    fn request(&mut self, conn: ConnId, kind: Option<MessageKind>) -> Option<SyncRequest> {
         if kind == Some(MessageKind::Sync) { self.control.ask(conn) } else { None }
     }
 

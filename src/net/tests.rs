@@ -22,7 +22,7 @@ const LARGE_BYTES: usize = 20 << 20;
 /// connection until any client sends `"resume"`.
 struct Echo {
     events: mpsc::Sender<String>,
-    late: Option<Request>,
+    late: Option<SyncRequest>,
     paused: Option<ConnId>,
 }
 

@@ -22,7 +22,7 @@ const CONTROL_HEAD_BYTES: usize = 6;
 
 /// What a client has sent, or is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum WebSocketEvent {
     /// A whole message.
     Message { is_text: bool, payload: Vec<u8> },
     /// To be sent to the client: the pong for its ping.
@@ -115,7 +115,7 @@ impl Reader {
     ///
     /// # Errors
     /// A violation after which the connection must be closed.
-    pub fn next_event(&mut self) -> Result<Option<Event>, Broken> {
+    pub fn next_event(&mut self) -> Result<Option<WebSocketEvent>, Broken> {
         loop {
             match self.protocol.read(&mut self.wire) {
                 Ok(Message::Text(text)) => return Ok(Some(self.message(true, &text.into()))),
@@ -123,13 +123,13 @@ impl Reader {
                 Ok(Message::Ping(payload)) => {
                     self.control(payload.len());
                     self.protocol.flush(&mut self.wire).or_else(|error| self.broken(error))?;
-                    return Ok(Some(Event::Reply(self.replies())));
+                    return Ok(Some(WebSocketEvent::Reply(self.replies())));
                 }
                 Ok(Message::Pong(payload)) => self.control(payload.len()),
                 Ok(Message::Close(_)) => {
                     // Reports that the connection is closed, once the reply is written.
                     let _ = self.protocol.flush(&mut self.wire);
-                    return Ok(Some(Event::Close(self.replies())));
+                    return Ok(Some(WebSocketEvent::Close(self.replies())));
                 }
                 // Only sent, never received.
                 Ok(Message::Frame(_)) => {}
@@ -139,9 +139,9 @@ impl Reader {
         }
     }
 
-    fn message(&mut self, is_text: bool, payload: &Bytes) -> Event {
+    fn message(&mut self, is_text: bool, payload: &Bytes) -> WebSocketEvent {
         self.wire.passed_bytes = 0;
-        Event::Message { is_text, payload: payload.to_vec() }
+        WebSocketEvent::Message { is_text, payload: payload.to_vec() }
     }
 
     /// Takes a control frame off the account; it may stand between the fragments of a message.
@@ -219,14 +219,14 @@ mod tests {
         [&[MESSAGE | opcode, payload.len() as u8], payload].concat().into()
     }
 
-    fn events(bytes: &[u8], max_message_bytes: usize) -> Result<Vec<Event>, Broken> {
+    fn events(bytes: &[u8], max_message_bytes: usize) -> Result<Vec<WebSocketEvent>, Broken> {
         let mut reader = Reader::new(max_message_bytes);
         let mut found = Vec::new();
         // One byte at a time, so that frames are split everywhere.
         for byte in bytes {
             reader.extend(&[*byte]);
             while let Some(event) = reader.next_event()? {
-                let ends = matches!(event, Event::Close(_));
+                let ends = matches!(event, WebSocketEvent::Close(_));
                 found.push(event);
                 if ends {
                     return Ok(found);
@@ -246,8 +246,8 @@ mod tests {
     fn fragments_make_a_message_and_control_frames_may_come_between() {
         let frames = [sent(TEXT, b"ab"), sent(MESSAGE | PING, b"hi"), sent(MESSAGE | PONG, b""), sent(0, b"c")];
         let bytes = [frames.concat(), sent(MESSAGE, b"d"), sent(MESSAGE | CLOSE, b"")].concat();
-        let message = Event::Message { is_text: true, payload: b"abcd".to_vec() };
-        let (pong, close) = (Event::Reply(control(PONG, b"hi")), Event::Close(control(CLOSE, b"")));
+        let message = WebSocketEvent::Message { is_text: true, payload: b"abcd".to_vec() };
+        let (pong, close) = (WebSocketEvent::Reply(control(PONG, b"hi")), WebSocketEvent::Close(control(CLOSE, b"")));
         assert_eq!(events(&bytes, 100), Ok(vec![pong, message, close]));
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let mut reader = Reader::new(100);
         reader.extend(&[sent(MESSAGE | PING, b"1"), sent(MESSAGE | PING, b"2")].concat());
         for payload in [b"1", b"2"] {
-            assert_eq!(reader.next_event(), Ok(Some(Event::Reply(control(PONG, payload)))));
+            assert_eq!(reader.next_event(), Ok(Some(WebSocketEvent::Reply(control(PONG, payload)))));
         }
         assert_eq!((reader.next_event(), reader.held_bytes()), (Ok(None), 0));
     }
@@ -264,11 +264,14 @@ mod tests {
     #[test]
     fn a_close_frame_is_answered_with_its_code() {
         let reply = |payload: &[u8]| events(&sent(MESSAGE | CLOSE, payload), 100);
-        let close = |payload: &[u8]| Ok(vec![Event::Close(control(CLOSE, payload))]);
+        let close = |payload: &[u8]| Ok(vec![WebSocketEvent::Close(control(CLOSE, payload))]);
         assert_eq!(reply(b"\x03\xe8bye"), close(b"\x03\xe8bye"));
         // 1005 means a frame without code and must not be sent.
         let answered = reply(b"\x03\xed").expect("closed");
-        assert!(matches!(&answered[..], [Event::Close(frame)] if frame[2..4] == 1002u16.to_be_bytes()), "{answered:?}");
+        assert!(
+            matches!(&answered[..], [WebSocketEvent::Close(frame)] if frame[2..4] == 1002u16.to_be_bytes()),
+            "{answered:?}"
+        );
         assert_eq!(reply(b"\x03").expect_err("half a code").code, 1002);
         assert_eq!(reply(b"\x03\xe8\xff").expect_err("a reason that is no text").code, 1007);
     }
@@ -312,7 +315,9 @@ mod tests {
         }
         assert_eq!(reader.held_bytes(), held);
         reader.extend(&sent(MESSAGE, b"x"));
-        assert!(matches!(reader.next_event(), Ok(Some(Event::Message { payload, .. })) if payload.len() == 60_001));
+        assert!(
+            matches!(reader.next_event(), Ok(Some(WebSocketEvent::Message { payload, .. })) if payload.len() == 60_001)
+        );
         assert_eq!(reader.held_bytes(), 0);
     }
 
@@ -325,7 +330,7 @@ mod tests {
                 reader.extend(&sent(MESSAGE | BINARY, payload));
             }
             for payload in payloads {
-                prop_assert_eq!(reader.next_event(), Ok(Some(Event::Message { is_text: false, payload })));
+                prop_assert_eq!(reader.next_event(), Ok(Some(WebSocketEvent::Message { is_text: false, payload })));
             }
             prop_assert_eq!(reader.held_bytes(), 0);
         }

@@ -79,7 +79,7 @@ pub struct Status {
 
 /// An input of [`super::Queue::step`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum QueueEvent {
     Subscribe(Subscribe),
     Join(Join),
     /// A subscriber is full, or leaves: its window ends before `next`. For a paper client the shell has translated the message count into an
@@ -132,10 +132,10 @@ pub enum Action {
     /// Append to the journal. Always the first action of a step that changed something, so that a change is recorded before its effects are
     /// sent. A snapshot ([`Record::is_snapshot`]) is the first record of the new day's journal.
     Journal(Record),
-    /// Response to [`Event::Join`], exactly one for each join that is not rejected. `drop`: the node discards all rows.
+    /// Response to [`QueueEvent::Join`], exactly one for each join that is not rejected. `drop`: the node discards all rows.
     Joined { handle: Handle, drop: bool },
     /// The call is rejected and changes nothing: return the reason as an error to a sync call, log it otherwise.
-    Refused { handle: Handle, reason: Refusal },
+    Refused { handle: Handle, reason: QueueError },
     /// The subscriber is live: replay `[first, tip)` from the log, then send the feed.
     MakeLive { handle: Handle, first: UpdateIndex, tip: UpdateIndex },
     /// The subscriber is still live: send updates from `next` on.
@@ -153,7 +153,7 @@ pub enum Action {
     Drop { handle: Handle },
     /// A draining node holds nothing more and may end. It is no longer in the table.
     Left { handle: Handle },
-    /// This native node has closed a window: compare its proof with the log, then step [`Event::Proved`].
+    /// This native node has closed a window: compare its proof with the log, then step [`QueueEvent::Proved`].
     Verify { handle: Handle, window: Window, date: Date },
     /// The proof differs: the node drops that window.
     Recheck { handle: Handle, window: Window },
@@ -180,7 +180,7 @@ pub enum Action {
 
 /// Reason for rejecting a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum QueueError {
     #[error("this connection is already in queue {0}")]
     AlreadySubscribed(QueueName),
     #[error("not in a queue")]
@@ -202,11 +202,11 @@ pub enum Refusal {
     OtherDay(Date),
 }
 
-impl Refusal {
+impl QueueError {
     /// Returns the kdb+ error name.
     pub const fn term(&self) -> &'static str {
         match self {
-            Refusal::TooManySubscribers(_) | Refusal::TooManyQueues(_) => "limit",
+            QueueError::TooManySubscribers(_) | QueueError::TooManyQueues(_) => "limit",
             _ => "domain",
         }
     }

@@ -5,7 +5,7 @@
 //! restarted empty, and one that returns after its windows were declared lost but before another node got them. If any claim fails, the
 //! node holds updates that another node holds or that the log lacks: it must discard everything.
 
-use super::event::{Action, Join, OpenWindow, Refusal};
+use super::event::{Action, Join, OpenWindow, QueueError};
 use super::ids::{Now, UpdateIndex, Window};
 use super::note::Note;
 use super::step::Newcomer;
@@ -17,7 +17,7 @@ impl Queue {
     pub(super) fn join(&mut self, join: Join, now: Now, out: &mut Vec<Action>) {
         let handle = join.handle;
         if join.node.0.is_empty() {
-            return out.push(Action::Refused { handle, reason: Refusal::NoName });
+            return out.push(Action::Refused { handle, reason: QueueError::NoName });
         }
         if let Err(reason) = self.check_connection(&join) {
             return out.push(Action::Refused { handle, reason });
@@ -92,10 +92,10 @@ impl Queue {
     }
 
     /// A connection belongs to one subscriber.
-    fn check_connection(&self, join: &Join) -> Result<(), Refusal> {
+    fn check_connection(&self, join: &Join) -> Result<(), QueueError> {
         match self.by_handle(join.handle) {
             Some(other) if other.node.as_ref() != Some(&join.node) => {
-                Err(Refusal::AlreadySubscribed(other.queue.clone()))
+                Err(QueueError::AlreadySubscribed(other.queue.clone()))
             }
             _ => Ok(()),
         }
@@ -103,11 +103,11 @@ impl Queue {
 
     /// Returns the rejection if another process is connected under this name: each would close the other's connection forever. The process
     /// that owns the name may join again beside a half-open connection of its own.
-    fn name_taken(&self, join: &Join) -> Option<Refusal> {
+    fn name_taken(&self, join: &Join) -> Option<QueueError> {
         let holder = self.subscribers.iter().find(|s| s.node.as_ref() == Some(&join.node))?;
         let (own, other) = (join.process.as_ref()?, self.processes.get(&holder.id)?);
         let is_taken = holder.handle.is_some() && own != other;
-        is_taken.then(|| Refusal::NameTaken(join.node.clone(), holder.ip))
+        is_taken.then(|| QueueError::NameTaken(join.node.clone(), holder.ip))
     }
 
     /// Returns whether the end of the day would have removed this node, given the other standbys.

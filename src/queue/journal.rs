@@ -77,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Journal, JournalError> {
 }
 
 impl Queue {
-    /// Returns the table that these records produce. Its first event must be [`super::Event::Restored`].
+    /// Returns the table that these records produce. Its first event must be [`super::QueueEvent::Restored`].
     ///
     /// # Errors
     /// The records are of another day, or produce a table that violates an invariant.

@@ -4,7 +4,7 @@
 //! takes it from the draining node ([`Action::Handed`]) and gives it to the others ([`Action::Show`]): before that step the draining node
 //! holds it, after it they do. If the draining node ends first, its windows are lost, and a node that was taking one over keeps it.
 
-use super::event::{Action, Refusal};
+use super::event::{Action, QueueError};
 use super::ids::{Handle, Now, QueueName, UpdateIndex, Window};
 use super::table::{Held, Kind, Progress, Queue, State, Subscriber, SubscriberId};
 use crate::bug;
@@ -104,10 +104,10 @@ impl Queue {
     /// Marks a node as draining. Releases a window that it rebuilds or takes over, also one that is complete but not handed off yet.
     pub(super) fn leaving(&mut self, handle: Handle, leaving: Leaving, out: &mut Vec<Action>) {
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else {
-            return out.push(Action::Refused { handle, reason: Refusal::NotSubscribed });
+            return out.push(Action::Refused { handle, reason: QueueError::NotSubscribed });
         };
         if sub.kind() == Kind::Paper {
-            return out.push(Action::Refused { handle, reason: Refusal::NoName });
+            return out.push(Action::Refused { handle, reason: QueueError::NoName });
         }
         if sub.leaving.is_none() {
             out.push(Action::Note(sub.note(format!("{} node is draining", sub.state.name()))));

@@ -5,10 +5,10 @@
 //!
 //! - one [`Queue`] holds all queues of a tickerplant; the shell steps each event with the current tip;
 //! - the shell carries actions out in order; [`Action::Journal`] is first, so that a change is recorded before its effects are sent;
-//! - [`Queue::next_deadline_ns`] returns when to step [`Event::Tick`] if no other event comes before;
-//! - at start-up: [`journal::read`] the day's journal, [`Queue::restore`], then step [`Event::Restored`] with the log's tip; without a
+//! - [`Queue::next_deadline_ns`] returns when to step [`QueueEvent::Tick`] if no other event comes before;
+//! - at start-up: [`journal::read`] the day's journal, [`Queue::restore`], then step [`QueueEvent::Restored`] with the log's tip; without a
 //!   journal, [`Queue::new`], and its [`Queue::snapshot`] as the first record;
-//! - on a node's `.u.asg.proved`: step [`Event::Rebuilt`], compare the proof with the log, step [`Event::Proved`];
+//! - on a node's `.u.asg.proved`: step [`QueueEvent::Rebuilt`], compare the proof with the log, step [`QueueEvent::Proved`];
 //! - [`Queue::rows`] is `.u.asg.tab`.
 //!
 //! A step takes the time of two clocks ([`Now`]): the table shows wall time, and time-outs run on a steady clock.
@@ -31,10 +31,10 @@ mod windows;
 #[cfg(test)]
 mod tests;
 
-pub use event::{Action, Event, Join, OpenWindow, Refusal, Status, Subscribe, Subscription};
+pub use event::{Action, Join, OpenWindow, QueueError, QueueEvent, Status, Subscribe, Subscription};
 pub use ids::{Date, Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 pub use leave::Leaving;
 pub use note::Note;
-pub use rest::Rest;
+pub use rest::BackOff;
 pub use row::{COLUMNS, Row, Verified};
 pub use table::{Held, Kind, Line, Lost, Params, Progress, Queue, State, Subscriber, SubscriberId};

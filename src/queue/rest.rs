@@ -13,7 +13,7 @@ use super::table::{Kind, Queue, State, Subscriber, SubscriberId};
 
 /// Back-off of a node that gave a window back untouched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct BackOff {
     /// On the steady clock; `None` once the back-off is over.
     pub until_ns: Option<i64>,
     pub pause_ns: i64,
@@ -39,7 +39,7 @@ impl Queue {
     }
 
     /// Returns the back-off of a node that gave a window back.
-    pub fn rest(&self, id: SubscriberId) -> Option<Rest> {
+    pub fn rest(&self, id: SubscriberId) -> Option<BackOff> {
         self.rests.get(&id).copied()
     }
 
@@ -64,7 +64,7 @@ impl Queue {
     pub(super) fn rests(&mut self, id: SubscriberId) {
         let (first_ns, most_ns) = (self.params.rest_first_ns, self.params.rest_most_ns);
         let pause_ns = self.rests.get(&id).map_or(first_ns, |rest| rest.pause_ns.saturating_mul(2).min(most_ns));
-        self.rests.insert(id, Rest { until_ns: Some(self.now_ns.saturating_add(pause_ns)), pause_ns });
+        self.rests.insert(id, BackOff { until_ns: Some(self.now_ns.saturating_add(pause_ns)), pause_ns });
     }
 
     /// Returns the ends of all back-offs.

@@ -1,6 +1,6 @@
 //! One step of the queue: apply the event, expire deadlines, assign windows to standbys, then record the changes.
 
-use super::event::{Action, Event, Refusal, Subscribe, Subscription};
+use super::event::{Action, QueueError, QueueEvent, Subscribe, Subscription};
 use super::ids::{Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
 use super::leave;
@@ -11,24 +11,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Queue {
-    /// Applies an event at `now` with the log's `tip` (for [`Event::DayEnd`], that of the ended log), and returns the actions that follow.
+    /// Applies an event at `now` with the log's `tip` (for [`QueueEvent::DayEnd`], that of the ended log), and returns the actions that follow.
     /// No event breaks the invariants (see [`super::invariants`]), in any order and from any peer.
-    pub fn step(&mut self, event: Event, tip: UpdateIndex, now: Now) -> Vec<Action> {
+    pub fn step(&mut self, event: QueueEvent, tip: UpdateIndex, now: Now) -> Vec<Action> {
         let mut out = Vec::new();
         self.now_ns = now.steady_ns;
         match event {
-            Event::Status { handle, status } => {
+            QueueEvent::Status { handle, status } => {
                 if self.set_status(handle, status) {
                     let before = self.parts();
                     self.tip = self.tip.max(tip);
                     self.settle(before, now, &mut out);
                 }
             }
-            Event::DayEnd { new_date } => {
+            QueueEvent::DayEnd { new_date } => {
                 self.tip = self.tip.max(tip);
                 self.day_end(new_date, &mut out);
             }
-            Event::Restored => {
+            QueueEvent::Restored => {
                 let before = self.parts();
                 self.restored(tip, now, &mut out);
                 self.settle(before, now, &mut out);
@@ -45,16 +45,16 @@ impl Queue {
         out
     }
 
-    fn handle(&mut self, event: Event, now: Now, out: &mut Vec<Action>) {
+    fn handle(&mut self, event: QueueEvent, now: Now, out: &mut Vec<Action>) {
         match event {
-            Event::Subscribe(subscribe) => self.subscribe(subscribe, now, out),
-            Event::Join(join) => self.join(join, now, out),
-            Event::Roll { handle, next, date } => self.roll(handle, next, date, now, out),
-            Event::Rebuilt { handle, window, date } => self.rebuilt(handle, window, date, now, out),
-            Event::Proved { handle, window, date, ok } => self.proved(handle, window, date, ok, out),
-            Event::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
-            Event::Disconnect { handle } => self.disconnect(handle, now, out),
-            Event::Status { .. } | Event::DayEnd { .. } | Event::Restored | Event::Tick => {}
+            QueueEvent::Subscribe(subscribe) => self.subscribe(subscribe, now, out),
+            QueueEvent::Join(join) => self.join(join, now, out),
+            QueueEvent::Roll { handle, next, date } => self.roll(handle, next, date, now, out),
+            QueueEvent::Rebuilt { handle, window, date } => self.rebuilt(handle, window, date, now, out),
+            QueueEvent::Proved { handle, window, date, ok } => self.proved(handle, window, date, ok, out),
+            QueueEvent::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
+            QueueEvent::Disconnect { handle } => self.disconnect(handle, now, out),
+            QueueEvent::Status { .. } | QueueEvent::DayEnd { .. } | QueueEvent::Restored | QueueEvent::Tick => {}
         }
     }
 
@@ -78,7 +78,7 @@ impl Queue {
     fn subscribe(&mut self, event: Subscribe, now: Now, out: &mut Vec<Action>) {
         let Subscribe { handle, queue, subscription, ip } = event;
         if let Some(there) = self.by_handle(handle) {
-            let reason = Refusal::AlreadySubscribed(there.queue.clone());
+            let reason = QueueError::AlreadySubscribed(there.queue.clone());
             return out.push(Action::Refused { handle, reason });
         }
         if let Err(reason) = self.check_room(&queue) {
@@ -89,12 +89,12 @@ impl Queue {
     }
 
     /// Returns whether one more subscriber of this queue stays within the limits.
-    pub(super) fn check_room(&self, queue: &QueueName) -> Result<(), Refusal> {
+    pub(super) fn check_room(&self, queue: &QueueName) -> Result<(), QueueError> {
         if self.subscribers.iter().filter(|s| s.state != State::Lost).count() >= self.params.subscribers_max {
-            return Err(Refusal::TooManySubscribers(self.params.subscribers_max));
+            return Err(QueueError::TooManySubscribers(self.params.subscribers_max));
         }
         if !self.lines.contains_key(queue) && self.lines.len() >= self.params.queues_max {
-            return Err(Refusal::TooManyQueues(self.params.queues_max));
+            return Err(QueueError::TooManyQueues(self.params.queues_max));
         }
         Ok(())
     }

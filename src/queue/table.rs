@@ -6,7 +6,7 @@ use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window}
 use super::journal::{Change, Record};
 use super::leave::Leaving;
 use super::note::Note;
-use super::rest::Rest;
+use super::rest::BackOff;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -272,7 +272,7 @@ pub struct Queue {
     /// remembers them.
     pub(super) departed: BTreeSet<(Symbol, Symbol)>,
     /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
-    pub(super) rests: BTreeMap<SubscriberId, Rest>,
+    pub(super) rests: BTreeMap<SubscriberId, BackOff>,
     /// Queues for which the alarm was raised that no standby can take a window.
     pub(super) blocked: BTreeSet<QueueName>,
     /// The steady clock at the last step.
@@ -337,7 +337,7 @@ impl Queue {
         self.status.get(&id)
     }
 
-    /// Returns when, on the steady clock, [`super::Event::Tick`] has work to do.
+    /// Returns when, on the steady clock, [`super::QueueEvent::Tick`] has work to do.
     pub fn next_deadline_ns(&self) -> Option<i64> {
         let needs = self.asked.values().filter_map(|asked| asked.due_ns(&self.params));
         self.subscribers

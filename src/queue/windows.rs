@@ -1,6 +1,6 @@
 //! Transitions of windows: rolls, rebuilds, proofs, and releasing the windows of a subscriber that is lost.
 
-use super::event::{Action, Refusal};
+use super::event::{Action, QueueError};
 use super::ids::{Date, Handle, Now, UpdateIndex, Window};
 use super::note::Note;
 use super::table::{Held, Kind, Lost, Progress, Queue, State, Subscriber, SubscriberId};
@@ -22,7 +22,7 @@ impl Queue {
     /// Closes the window of a subscriber that is full or leaves, at `next`; the rest of a window that it rebuilds becomes lost.
     pub(super) fn roll(&mut self, handle: Handle, next: UpdateIndex, date: Date, now: Now, out: &mut Vec<Action>) {
         let Some(id) = self.id_by_handle(handle) else {
-            return out.push(Action::Refused { handle, reason: Refusal::NotSubscribed });
+            return out.push(Action::Refused { handle, reason: QueueError::NotSubscribed });
         };
         if date != self.date {
             return self.roll_of_other_day(id, handle, date, out);
@@ -58,7 +58,7 @@ impl Queue {
                 return out.push(Action::Note(sub.note("the node has already rolled")));
             }
             State::Waiting | State::Lost => {
-                return out.push(Action::Refused { handle, reason: Refusal::NotReceiving(sub.state.name()) });
+                return out.push(Action::Refused { handle, reason: QueueError::NotReceiving(sub.state.name()) });
             }
         };
         sub.state = State::Rolled;
@@ -114,7 +114,7 @@ impl Queue {
                 self.remove(id);
                 self.remember_departed(group.as_ref(), instance.as_ref());
             }
-            _ => out.push(Action::Refused { handle, reason: Refusal::OtherDay(date) }),
+            _ => out.push(Action::Refused { handle, reason: QueueError::OtherDay(date) }),
         }
     }
 

@@ -27,7 +27,7 @@ use task::Task;
 
 /// A request to the fleet thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum FleetRequest {
     /// The node waits in its queue.
     Ready,
     /// The group needs at least this many nodes.
@@ -41,7 +41,7 @@ pub enum Ask {
     Protect(bool),
     /// This process ends on its own: the fleet should stop counting it.
     Leaving,
-    /// Ending the instance loses nothing any more; follows [`Answer::Leave`].
+    /// Ending the instance loses nothing any more; follows [`FleetReply::Leave`].
     Released,
     /// A day has ended and its rolled nodes go: drops pending requests for capacity.
     DayEnd,
@@ -51,7 +51,7 @@ pub enum Ask {
 
 /// Replies and notices of the fleet thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum FleetReply {
     Scaled(ScaleAnswer),
     /// The latest lead time of the group.
     LeadTime {
@@ -62,7 +62,7 @@ pub enum Answer {
         by: Option<Instant>,
         reason: Reason,
     },
-    /// Reply to [`Ask::Leaving`]: whether the fleet launches a replacement before this node has ended.
+    /// Reply to [`FleetRequest::Leaving`]: whether the fleet launches a replacement before this node has ended.
     Leaving {
         replaced: bool,
     },
@@ -72,16 +72,16 @@ pub enum Answer {
     Late {
         instance: String,
     },
-    /// Reply to [`Ask::Terminate`]: the fleet ends this instance.
+    /// Reply to [`FleetRequest::Terminate`]: the fleet ends this instance.
     Terminated,
-    /// Reply to [`Ask::Terminate`]: the fleet keeps this instance.
+    /// Reply to [`FleetRequest::Terminate`]: the fleet keeps this instance.
     TerminateRefused,
 }
 
 /// Channels and counters of the fleet thread.
 pub struct Link {
-    pub asks: Sender<Ask>,
-    pub answers: Receiver<Answer>,
+    pub asks: Sender<FleetRequest>,
+    pub answers: Receiver<FleetReply>,
     pub counters: Arc<CapacityCounters>,
     pub running: Box<dyn Running>,
 }
@@ -111,7 +111,7 @@ fn calls(
     clock: Arc<dyn Clock>,
     fleet: Box<dyn Fleet>,
     launch_timeout: Duration,
-) -> (Sender<Ask>, Receiver<Answer>, Calls) {
+) -> (Sender<FleetRequest>, Receiver<FleetReply>, Calls) {
     let (asks, asked) = channel();
     let (answers, answered) = channel();
     let worker = Worker::new(clock, fleet, answers, launch_timeout);
@@ -121,7 +121,7 @@ fn calls(
 /// The work of the fleet thread.
 struct Calls {
     worker: Worker,
-    asked: Receiver<Ask>,
+    asked: Receiver<FleetRequest>,
     is_over: bool,
 }
 
@@ -161,7 +161,7 @@ struct Disconnected;
 struct Worker {
     clock: Arc<dyn Clock>,
     fleet: Box<dyn Fleet>,
-    answers: Sender<Answer>,
+    answers: Sender<FleetReply>,
     counters: Arc<CapacityCounters>,
     ready: Option<Task>,
     /// Pending request for capacity.
@@ -186,7 +186,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(clock: Arc<dyn Clock>, fleet: Box<dyn Fleet>, answers: Sender<Answer>, launch_timeout: Duration) -> Worker {
+    fn new(
+        clock: Arc<dyn Clock>,
+        fleet: Box<dyn Fleet>,
+        answers: Sender<FleetReply>,
+        launch_timeout: Duration,
+    ) -> Worker {
         let now = clock.now();
         let timeout_ns = u64::try_from(launch_timeout.as_nanos()).unwrap_or(u64::MAX);
         Worker {
@@ -228,41 +233,45 @@ impl Worker {
         tasks.chain(replacing).chain([self.notice_at, self.look_at]).min().unwrap_or(self.look_at)
     }
 
-    fn take(&mut self, ask: Ask) {
+    fn take(&mut self, ask: FleetRequest) {
         match ask {
-            Ask::Ready => self.ready = Some(self.task("cannot report to the fleet that this node is a standby")),
-            Ask::AtLeast(demand) => {
+            FleetRequest::Ready => {
+                self.ready = Some(self.task("cannot report to the fleet that this node is a standby"))
+            }
+            FleetRequest::AtLeast(demand) => {
                 self.counters.asked.add();
                 match &mut self.demand {
                     Some((pending, _)) => pending.renew(demand),
                     None => self.demand = Some((PendingDemand::new(demand), self.task(CAPACITY))),
                 }
             }
-            Ask::AtMost(instances) => {
+            FleetRequest::AtMost(instances) => {
                 if let Some((pending, _)) = &mut self.demand {
                     pending.at_most(instances);
                 }
             }
-            Ask::Joined(instances) => {
+            FleetRequest::Joined(instances) => {
                 let watched = self.launches.watches();
                 self.launches.joined(instances);
                 if self.launches.watches() && !watched {
                     self.look_at = self.clock.now();
                 }
             }
-            Ask::Protect(on) => {
+            FleetRequest::Protect(on) => {
                 self.protection = on;
                 self.protect = Some((on, self.task(PROTECTION)));
             }
-            Ask::Leaving => self.leaving = Some(self.task("cannot report to the fleet that this node is draining")),
-            Ask::Released => {
+            FleetRequest::Leaving => {
+                self.leaving = Some(self.task("cannot report to the fleet that this node is draining"))
+            }
+            FleetRequest::Released => {
                 self.released = Some(self.task("cannot report to the fleet that this node may be terminated"))
             }
-            Ask::DayEnd => {
+            FleetRequest::DayEnd => {
                 self.demand = None;
                 self.launches.forget();
             }
-            Ask::Terminate => {
+            FleetRequest::Terminate => {
                 self.demand = None;
                 self.launches.forget();
                 self.terminate = Some(self.task("cannot request this node's termination"));
@@ -275,7 +284,7 @@ impl Worker {
         Task::new(trouble, self.clock.now())
     }
 
-    fn tell(&self, answer: Answer) -> Result<(), Disconnected> {
+    fn tell(&self, answer: FleetReply) -> Result<(), Disconnected> {
         self.answers.send(answer).map_err(|_| Disconnected)
     }
 
@@ -297,7 +306,7 @@ impl Worker {
                 result => result,
             };
             match self.settle(task, result) {
-                Ok(replaced) => self.tell(Answer::Leaving { replaced })?,
+                Ok(replaced) => self.tell(FleetReply::Leaving { replaced })?,
                 Err(task) => self.leaving = Some(task),
             }
         }
@@ -305,7 +314,7 @@ impl Worker {
             let result = self.fleet.released();
             self.released = self.settle(task, result).err();
             if self.released.is_none() {
-                self.tell(Answer::Released)?;
+                self.tell(FleetReply::Released)?;
             }
         }
         if let Some((on, task)) = Task::take_due_with(&mut self.protect, self.clock.now()) {
@@ -364,7 +373,7 @@ impl Worker {
         self.told = Some(notice.reason);
         tracing::warn!("the fleet is about to terminate this node: {}", notice.reason.name());
         let by = notice.left.and_then(|left| now.checked_add(left));
-        self.tell(Answer::Leave { by, reason: notice.reason })
+        self.tell(FleetReply::Leave { by, reason: notice.reason })
     }
 
     fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Disconnected> {
@@ -394,11 +403,11 @@ impl Worker {
                     return Ok(());
                 }
                 self.counters.refused.add();
-                return self.tell(Answer::Scaled(ScaleAnswer::Refused));
+                return self.tell(FleetReply::Scaled(ScaleAnswer::Refused));
             }
         };
         self.look_at = self.clock.now();
-        self.tell(Answer::Scaled(answer))
+        self.tell(FleetReply::Scaled(answer))
     }
 
     fn terminate(&mut self, task: Task) -> Result<(), Disconnected> {
@@ -407,15 +416,15 @@ impl Worker {
             _ => None,
         };
         match self.fleet.terminate_me() {
-            Ok(()) => self.tell(Answer::Terminated),
+            Ok(()) => self.tell(FleetReply::Terminated),
             Err(error) => match refused(&error) {
                 Some(reason) => {
                     tracing::info!(%reason, "the fleet keeps this node");
-                    self.tell(Answer::TerminateRefused)
+                    self.tell(FleetReply::TerminateRefused)
                 }
                 None if task.age(self.clock.now()) > TERMINATE_WITHIN => {
                     tracing::warn!(%error, "this node keeps running: it could not be terminated");
-                    self.tell(Answer::TerminateRefused)
+                    self.tell(FleetReply::TerminateRefused)
                 }
                 None => {
                     self.terminate = self.settle(task, Err::<(), _>(error)).err();
@@ -471,7 +480,7 @@ impl Worker {
         let Some(lead) = group.lead_time.filter(|lead| self.lead != Some(*lead)) else { return Ok(()) };
         self.lead = Some(lead);
         match i64::try_from(lead.as_nanos()) {
-            Ok(lead_ns) => self.tell(Answer::LeadTime { lead_ns }),
+            Ok(lead_ns) => self.tell(FleetReply::LeadTime { lead_ns }),
             Err(_) => Ok(()),
         }
     }
@@ -484,7 +493,7 @@ impl Worker {
                 tracing::warn!("replacing {instance}: launched {waited} s ago, it has not joined the queue");
                 self.counters.late.add();
                 self.replace.push((instance.clone(), self.task("cannot replace the instance that never joined")));
-                self.tell(Answer::Late { instance })
+                self.tell(FleetReply::Late { instance })
             }
             Trouble::Missing { instances, desired } => {
                 let reason = self.fleet.why_missing().ok().flatten();

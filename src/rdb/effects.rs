@@ -4,7 +4,7 @@
 //! held back until it ends, so those of the first attempt are simply dropped. Operations on handles to other processes
 //! happen at once; their results are recorded, and the second attempt gets the recorded results.
 
-use crate::net::{ConnId, Request};
+use crate::net::{ConnId, SyncRequest};
 use crate::q::QError;
 use crate::q::handles::Held;
 use crate::table::Value;
@@ -20,7 +20,7 @@ pub enum Out {
     },
     /// The response to a deferred message.
     Respond {
-        request: Request,
+        request: SyncRequest,
         answer: Bytes,
     },
     Close(ConnId),
@@ -48,9 +48,9 @@ pub struct Effects {
     /// The evaluation has sent the deferred response itself.
     pub answered: bool,
     /// Deferred requests that this attempt has answered, by handle.
-    taken: Vec<(i32, Request)>,
+    taken: Vec<(i32, SyncRequest)>,
     /// Those that the first attempt has answered and the second has not yet.
-    carried: Vec<(i32, Request)>,
+    carried: Vec<(i32, SyncRequest)>,
     done: Vec<(Deed, Result<Value, QError>)>,
     /// Number of operations of the first attempt that this one has repeated.
     repeated: usize,
@@ -65,7 +65,7 @@ impl Effects {
     }
 
     /// Returns the deferred request to answer on a handle; `waiting` takes it from the scope unless the first attempt has.
-    pub fn answer(&mut self, handle: i32, waiting: impl FnOnce() -> Option<Request>) -> Option<Request> {
+    pub fn answer(&mut self, handle: i32, waiting: impl FnOnce() -> Option<SyncRequest>) -> Option<SyncRequest> {
         let before = self.carried.iter().position(|(carried, _)| *carried == handle);
         let request = before.map(|at| self.carried.remove(at).1).or_else(waiting)?;
         self.taken.push((handle, request));
@@ -74,7 +74,7 @@ impl Effects {
 
     /// Returns the requests that only the first attempt has answered: they stay deferred. Empty if messages of the
     /// first attempt were already sent early, and the answers with them.
-    pub fn unanswered(&mut self) -> Vec<(i32, Request)> {
+    pub fn unanswered(&mut self) -> Vec<(i32, SyncRequest)> {
         let waiting = std::mem::take(&mut self.carried);
         if self.left == 0 { waiting } else { Vec::new() }
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_waiting_caller_gets_the_result_of_the_last_attempt() {
-        let request = Request::new(ConnId::new(0, 1), 1);
+        let request = SyncRequest::new(ConnId::new(0, 1), 1);
         let mut first = Effects::default();
         assert!(first.answer(7, || Some(request)).is_some());
         assert!(first.answer(7, || None).is_none(), "an answer is given once");

@@ -6,11 +6,11 @@ use super::pool::{Job, Line};
 use super::report;
 use super::scope::{Link, NodeScope, Spoken};
 use super::shared::Moment;
-use crate::net::{Request, message, remote};
+use crate::net::{SyncRequest, message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
 use crate::q::guard::Asking;
-use crate::q::handlers::Event;
+use crate::q::handlers::HandlerEvent;
 use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
 use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
@@ -54,7 +54,7 @@ pub struct QueryHost<'a> {
 #[derive(Debug, Default)]
 pub struct Asker {
     pub asking: Asking,
-    pub request: Option<Request>,
+    pub request: Option<SyncRequest>,
     /// Owner id of the handles that it opens: a connection's number, 0 for the process itself.
     pub owner: u64,
 }
@@ -64,9 +64,11 @@ pub struct Asker {
 pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let handle = job.line.map_or(0, Line::handle);
     let (handle, remote) = match &job.event {
-        Event::Message { .. } | Event::Web { .. } | Event::Page(_) => (handle, true),
-        Event::Opened { .. } | Event::Login { .. } | Event::Authorise(_) => (handle, false),
-        Event::Closed { .. } | Event::Timer | Event::Exit | Event::DayEnd { .. } => (0, false),
+        HandlerEvent::Message { .. } | HandlerEvent::Web { .. } | HandlerEvent::Page(_) => (handle, true),
+        HandlerEvent::Opened { .. } | HandlerEvent::Login { .. } | HandlerEvent::Authorise(_) => (handle, false),
+        HandlerEvent::Closed { .. } | HandlerEvent::Timer | HandlerEvent::Exit | HandlerEvent::DayEnd { .. } => {
+            (0, false)
+        }
     };
     let (user, address) = job.peer.as_ref().map_or((Vec::new(), 0), |peer| (peer.user.clone(), peer.z_a()));
     let grants = scope.rules.grants;
@@ -197,7 +199,13 @@ impl<'a> QueryHost<'a> {
 }
 
 /// Sends a sync message to a client and waits for its response.
-fn asked(scope: &NodeScope, link: Link, before: Vec<Out>, value: &Value, by: Option<Instant>) -> Result<Value, QError> {
+fn wait_for_reply(
+    scope: &NodeScope,
+    link: Link,
+    before: Vec<Out>,
+    value: &Value,
+    by: Option<Instant>,
+) -> Result<Value, QError> {
     if link.spoken == Spoken::Web {
         return Err(QError::with("nyi", "WebSocket clients are sent async messages only"));
     }
@@ -400,7 +408,7 @@ impl Host for QueryHost<'_> {
         let link = self.link(client)?;
         let deed = Deed::Send(handle);
         let before = if self.effects.repeats(&deed) { Vec::new() } else { self.effects.leave() };
-        self.effects.once(deed, || asked(scope, link, before, value, by))
+        self.effects.once(deed, || wait_for_reply(scope, link, before, value, by))
     }
 
     fn defer(&mut self) -> Result<(), QError> {

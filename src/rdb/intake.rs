@@ -18,7 +18,7 @@ pub struct Open {
 
 /// Result of taking an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Took {
+pub enum Taken {
     Rows(usize),
     /// The update lies outside the node's windows, or its table is not subscribed to.
     Nothing,
@@ -160,19 +160,19 @@ impl Intake {
     ///
     /// # Errors
     /// [`TakeError`]; the store is unchanged then.
-    pub fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<Took, TakeError> {
-        let Some(open) = &mut self.open else { return Ok(Took::Nothing) };
+    pub fn take(&mut self, update: &Update<'_>, index: Option<u64>) -> Result<Taken, TakeError> {
+        let Some(open) = &mut self.open else { return Ok(Taken::Nothing) };
         let expected = open.window.next;
         let index = index.unwrap_or(expected);
         if index < expected || (self.gapless && index > expected) {
             return Err(TakeError::Index { expected, found: index });
         }
         if open.last.is_some_and(|last| index >= last) {
-            return Ok(Took::Nothing);
+            return Ok(Taken::Nothing);
         }
         let table = self.table_names.iter().position(|name| name == update.table);
         let took = match table {
-            None => Took::Nothing,
+            None => Taken::Nothing,
             Some(table) => {
                 if let Some(found) = update.names
                     && let Some(expected) = self.names.get(table).filter(|expected| *expected != found)
@@ -184,7 +184,7 @@ impl Intake {
                 match self.store.append(table, update.count, update.objects) {
                     Ok(rows) => {
                         open.window.enter(table, rows, update.objects);
-                        Took::Rows(rows)
+                        Taken::Rows(rows)
                     }
                     Err(refused) if refused.is_full() => return Err(TakeError::Full { index, refused }),
                     Err(refused) => return Err(TakeError::Refused { index, refused }),
@@ -338,7 +338,7 @@ mod tests {
         out
     }
 
-    fn take(intake: &mut Intake, table: &str, index: u64, values: &[i64]) -> Result<Took, TakeError> {
+    fn take(intake: &mut Intake, table: &str, index: u64, values: &[i64]) -> Result<Taken, TakeError> {
         let objects = objects(values);
         let update = Update { table: table.as_bytes(), names: None, count: 2, objects: &objects, index: Some(index) };
         intake.take(&update, Some(index))
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn nothing_is_taken_without_a_window() {
         let mut intake = intake(true);
-        assert_eq!(take(&mut intake, "a", 0, &[1]).expect("no error"), Took::Nothing);
+        assert_eq!(take(&mut intake, "a", 0, &[1]).expect("no error"), Taken::Nothing);
         assert_eq!(intake.rows(), 0);
     }
 
@@ -388,7 +388,7 @@ mod tests {
         take(&mut intake, "a", 0, &[1, 2]).expect("taken");
         let window = intake.close().expect("open");
         assert_eq!((window.first, window.next, window.rows()), (0, 1, 2));
-        assert_eq!(take(&mut intake, "a", 1, &[3]).expect("dropped"), Took::Nothing);
+        assert_eq!(take(&mut intake, "a", 1, &[3]).expect("dropped"), Taken::Nothing);
         assert_eq!(values(&intake, "a"), [1, 2]);
     }
 
@@ -445,7 +445,7 @@ mod tests {
             take(&mut intake, "a", index, &[index as i64]).expect("taken");
         }
         assert!(intake.is_rebuilt());
-        assert_eq!(take(&mut intake, "a", 4, &[9]).expect("dropped"), Took::Nothing);
+        assert_eq!(take(&mut intake, "a", 4, &[9]).expect("dropped"), Taken::Nothing);
         assert_eq!(values(&intake, "a"), [2, 3]);
     }
 

@@ -4,7 +4,7 @@ use super::capacity::{self, Link};
 use super::ingest::{Identity, Ingest};
 use super::meter::Meter;
 use super::options::NodeOptions;
-use super::outlet::{Outlet, Said};
+use super::outlet::{LoopMessage, Outlet};
 use super::pool::{Bounds, Pool};
 use super::report::Constants;
 use super::scope::NodeScope;
@@ -53,26 +53,26 @@ fn own_name() -> String {
 }
 
 /// Result of evaluating the start-up files.
-pub struct Program {
+pub struct Evaluated {
     pub startup: Startup,
     pub handles: Arc<Handles>,
     outlet: Outlet,
-    said: mpsc::Receiver<Said>,
+    said: mpsc::Receiver<LoopMessage>,
 }
 
-impl Program {
+impl Evaluated {
     /// Evaluates the start-up files.
     ///
     /// # Errors
     /// The first file that cannot be evaluated, a definition of `upd` and its like, or a `.u.end` that does not take
     /// one argument.
-    pub fn load(options: &NodeOptions, print: impl FnMut(&[u8])) -> Result<Program, StartupError> {
+    pub fn load(options: &NodeOptions, print: impl FnMut(&[u8])) -> Result<Evaluated, StartupError> {
         symbol::set_limit(options.limits.symbols);
         // Handle numbers below this belong to client connections.
         let first = i32::try_from(options.limits.connections).unwrap_or(i32::MAX).saturating_add(FIRST_OPENED);
         let (outlet, said) = Outlet::new();
         let told = outlet.clone();
-        let connector = remote::connector(Arc::new(move |inbox| told.say(Said::Told(inbox))));
+        let connector = remote::connector(Arc::new(move |inbox| told.say(LoopMessage::Told(inbox))));
         let handles = Arc::new(Handles::numbered_once(Some(connector), first));
         let startup =
             startup::load(&options.commands, &options.load, Arc::clone(&handles), options.helper_threads, print)?;
@@ -94,7 +94,7 @@ impl Program {
                     .to_owned(),
             ));
         }
-        Ok(Program { startup, handles, outlet, said })
+        Ok(Evaluated { startup, handles, outlet, said })
     }
 }
 
@@ -107,7 +107,7 @@ pub fn prepare(
     env: Env,
     options: NodeOptions,
     fleet: Box<dyn Fleet>,
-    program: Program,
+    program: Evaluated,
     notifier: &Notifier,
 ) -> io::Result<Node> {
     let options = Arc::new(options);
@@ -167,7 +167,7 @@ pub fn prepare(
         None => None,
     };
     let rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
-    let Program { startup, handles, outlet, said } = program;
+    let Evaluated { startup, handles, outlet, said } = program;
     let nudge = Arc::clone(&waker);
     shared.set_nudge(Box::new(move || drop(nudge.wake())));
     outlet.wakes(move || drop(waker.wake()));

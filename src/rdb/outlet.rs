@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 /// A message to the connection loop.
-pub enum Said {
+pub enum LoopMessage {
     Done(Done),
     /// Send a sync request to a client, for an evaluation that waits for the response; `before`: its earlier messages, to be sent first.
     Ask {
@@ -26,13 +26,13 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 /// Sender to the connection loop, which may start after the first message.
 #[derive(Clone)]
 pub struct Outlet {
-    said: Sender<Said>,
+    said: Sender<LoopMessage>,
     wake: Arc<OnceLock<Wake>>,
 }
 
 impl Outlet {
     /// Returns the sender, and the receiver for the loop.
-    pub fn new() -> (Outlet, Receiver<Said>) {
+    pub fn new() -> (Outlet, Receiver<LoopMessage>) {
         let (said, heard) = channel();
         (Outlet { said, wake: Arc::default() }, heard)
     }
@@ -43,7 +43,7 @@ impl Outlet {
     }
 
     /// Sends a message and wakes the loop.
-    pub fn say(&self, said: Said) {
+    pub fn say(&self, said: LoopMessage) {
         // The loop may already be gone.
         let _ = self.said.send(said);
         if let Some(wake) = self.wake.get() {

@@ -40,7 +40,7 @@ mod rate;
 #[cfg(test)]
 mod tests;
 
-pub use event::{Action, Event, Phase, ScaleAnswer};
+pub use event::{Action, Phase, PolicyEvent, ScaleAnswer};
 pub use leave::Why;
 pub use params::{Params, ThresholdError};
 pub use rate::Rate;
@@ -123,7 +123,7 @@ impl Policy {
         self.phase
     }
 
-    /// Called when the owner's `.u.end` starts for a day that is ending; [`Event::DaySaved`] says that it returned.
+    /// Called when the owner's `.u.end` starts for a day that is ending; [`PolicyEvent::DaySaved`] says that it returned.
     pub fn keep_day(&mut self, until_ns: i64) {
         self.kept_until_ns = Some(until_ns);
     }
@@ -183,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// Returns when [`Event::Tick`] is due.
+    /// Returns when [`PolicyEvent::Tick`] is due.
     pub fn next_deadline_ns(&self) -> i64 {
         let mut deadline_ns = self.report_at_ns;
         match self.successor {
@@ -203,45 +203,45 @@ impl Policy {
     }
 
     /// Processes an event; returns the actions in order.
-    pub fn step(&mut self, event: Event, now_ns: i64) -> Vec<Action> {
+    pub fn step(&mut self, event: PolicyEvent, now_ns: i64) -> Vec<Action> {
         let mut out = Vec::new();
         match event {
-            Event::Memory { used_bytes, budget_bytes } => self.memory = Some(Memory { used_bytes, budget_bytes }),
-            Event::Taken { bytes } => {
+            PolicyEvent::Memory { used_bytes, budget_bytes } => self.memory = Some(Memory { used_bytes, budget_bytes }),
+            PolicyEvent::Taken { bytes } => {
                 self.rate.add(bytes, now_ns);
                 self.take(bytes, &mut out);
             }
-            Event::Replayed { bytes } => self.take(bytes, &mut out),
-            Event::BecameLive => self.become_live(),
-            Event::BecameRebuilding if !self.is_going() => self.phase = Phase::Rebuilding,
-            Event::BecameRebuilding => {}
-            Event::RebuildDone if self.phase == Phase::Rebuilding => self.phase = Phase::Rolled,
-            Event::RebuildDone => {}
-            Event::NoProgress => self.no_progress(now_ns, &mut out),
-            Event::Emptied => self.emptied(&mut out),
-            Event::Dropped => self.dropped(&mut out),
-            Event::DayEnd => self.day_end(now_ns, &mut out),
-            Event::DaySaved => self.day_saved(now_ns, &mut out),
-            Event::RowsLeft(rows) => {
+            PolicyEvent::Replayed { bytes } => self.take(bytes, &mut out),
+            PolicyEvent::BecameLive => self.become_live(),
+            PolicyEvent::BecameRebuilding if !self.is_going() => self.phase = Phase::Rebuilding,
+            PolicyEvent::BecameRebuilding => {}
+            PolicyEvent::RebuildDone if self.phase == Phase::Rebuilding => self.phase = Phase::Rolled,
+            PolicyEvent::RebuildDone => {}
+            PolicyEvent::NoProgress => self.no_progress(now_ns, &mut out),
+            PolicyEvent::Emptied => self.emptied(&mut out),
+            PolicyEvent::Dropped => self.dropped(&mut out),
+            PolicyEvent::DayEnd => self.day_end(now_ns, &mut out),
+            PolicyEvent::DaySaved => self.day_saved(now_ns, &mut out),
+            PolicyEvent::RowsLeft(rows) => {
                 self.rows_left = Some(rows);
                 if rows == 0 {
                     self.unprotect(&mut out);
                 }
             }
-            Event::QueriesInFlight(queries) => self.queries_in_flight = queries,
-            Event::ScaleAnswer(answer) => self.scale_answer(answer, now_ns, &mut out),
-            Event::NodesMissing => self.ask_again(now_ns, &mut out),
-            Event::TerminateRefused if self.phase == Phase::Terminated => {
+            PolicyEvent::QueriesInFlight(queries) => self.queries_in_flight = queries,
+            PolicyEvent::ScaleAnswer(answer) => self.scale_answer(answer, now_ns, &mut out),
+            PolicyEvent::NodesMissing => self.ask_again(now_ns, &mut out),
+            PolicyEvent::TerminateRefused if self.phase == Phase::Terminated => {
                 self.phase = Phase::Waiting;
                 out.push(Action::Rejoin);
             }
-            Event::TerminateRefused if self.is_leaving() => out.push(Action::Release),
-            Event::TerminateRefused => {}
-            Event::Leave { by_ns, why } => self.leave(by_ns, why, now_ns, &mut out),
-            Event::Left => self.left(now_ns, &mut out),
-            Event::Released => self.released(&mut out),
-            Event::LeadTime { lead_ns } => self.lead_ns = Some(lead_ns.max(0)),
-            Event::Tick => {}
+            PolicyEvent::TerminateRefused if self.is_leaving() => out.push(Action::Release),
+            PolicyEvent::TerminateRefused => {}
+            PolicyEvent::Leave { by_ns, why } => self.leave(by_ns, why, now_ns, &mut out),
+            PolicyEvent::Left => self.left(now_ns, &mut out),
+            PolicyEvent::Released => self.released(&mut out),
+            PolicyEvent::LeadTime { lead_ns } => self.lead_ns = Some(lead_ns.max(0)),
+            PolicyEvent::Tick => {}
         }
         self.rate.advance(now_ns);
         self.decide(now_ns, &mut out);

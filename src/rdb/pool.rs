@@ -9,16 +9,16 @@ use super::day_end::Kept;
 use super::deadline_lock::DeadlineLock;
 use super::effects::{Effects, Out};
 use super::host::{Asker, QueryHost, asker};
-use super::outlet::Said;
+use super::outlet::LoopMessage;
 use super::printer::Printer;
 use super::scope::NodeScope;
 use crate::config::Limit;
 use crate::metrics;
-use crate::net::inbox::Answer;
+use crate::net::inbox::Respond;
 use crate::net::message;
-use crate::net::{ConnId, Peer, Request};
+use crate::net::{ConnId, Peer, SyncRequest};
 use crate::q::error::QError;
-use crate::q::handlers::{Event, Outcome, Verdict, evaluate};
+use crate::q::handlers::{HandlerEvent, Outcome, Verdict, evaluate};
 use crate::q::host::NEEDS_OWNER;
 use crate::q::{self, Limits};
 use crate::queue::Date;
@@ -66,36 +66,40 @@ pub struct Job {
     /// `None` for a job that no connection caused.
     pub line: Option<Line>,
     pub peer: Option<Peer>,
-    pub event: Event,
+    pub event: HandlerEvent,
     /// The sync message to answer.
-    pub request: Option<Request>,
-    pub answer: Option<Answer>,
+    pub request: Option<SyncRequest>,
+    pub answer: Option<Respond>,
     /// The ended day, for the owner's `.u.end`.
     pub ended: Option<Kept>,
 }
 
 impl Job {
     /// A job without a caller that waits.
-    pub fn of(line: Option<Line>, peer: Option<Peer>, event: Event) -> Job {
+    pub fn of(line: Option<Line>, peer: Option<Peer>, event: HandlerEvent) -> Job {
         Job { line, peer, event, request: None, answer: None, ended: None }
     }
 
     /// The call of `.u.end` for a day.
     pub fn of_day(kept: Kept) -> Job {
-        Job { event: Event::DayEnd { date: kept.date }, ended: Some(kept), ..Job::of(None, None, Event::Exit) }
+        Job {
+            event: HandlerEvent::DayEnd { date: kept.date },
+            ended: Some(kept),
+            ..Job::of(None, None, HandlerEvent::Exit)
+        }
     }
 
     /// Size of the message in bytes; 0 for other jobs.
     pub fn body_bytes(&self) -> usize {
         match &self.event {
-            Event::Message { body, .. } => body.len(),
+            HandlerEvent::Message { body, .. } => body.len(),
             _ => 0,
         }
     }
 
     /// Returns whether the job is an event of the process rather than a request.
     fn is_own(&self) -> bool {
-        !matches!(self.event, Event::Message { .. } | Event::Web { .. } | Event::Page(_))
+        !matches!(self.event, HandlerEvent::Message { .. } | HandlerEvent::Web { .. } | HandlerEvent::Page(_))
     }
 }
 
@@ -115,7 +119,7 @@ pub struct Done {
 pub enum Ended {
     /// Nobody waits for a result.
     Quietly,
-    Answer(Request, Bytes),
+    Answer(SyncRequest, Bytes),
     Login(bool),
     Verdict(Verdict),
     /// HTTP response; `None` if its handler failed.
@@ -190,7 +194,7 @@ impl Pool {
                 q::adopt(inner.scope.settings);
                 while let Some(job) = which(&inner).next() {
                     let done = inner.run(job);
-                    inner.scope.outlet.say(Said::Done(done));
+                    inner.scope.outlet.say(LoopMessage::Done(done));
                 }
             })?;
         }
@@ -200,7 +204,7 @@ impl Pool {
     /// Queues a job for its kind of thread.
     pub fn push(&self, job: Job) {
         let queue = match job.event {
-            Event::DayEnd { .. } => &self.inner.day_ends,
+            HandlerEvent::DayEnd { .. } => &self.inner.day_ends,
             _ if job.is_own() => &self.inner.events,
             _ => &self.inner.queries,
         };
@@ -248,21 +252,21 @@ impl Inner {
             other => other,
         };
         self.printer.print(std::mem::take(&mut effects.printed));
-        if let (Event::Closed { .. }, Some(line)) = (&job.event, job.line) {
+        if let (HandlerEvent::Closed { .. }, Some(line)) = (&job.event, job.line) {
             self.scope.forget(line);
         }
         if let Err(error) = &result {
             self.note(error, &job);
         }
         let ended = match (&job.event, result) {
-            (Event::Message { .. }, result) => self.answered(&mut job, result, &effects),
-            (Event::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
-            (Event::Authorise(_), Ok(Outcome::Verdict(verdict))) => Ended::Verdict(verdict),
-            (Event::Authorise(_), _) => Ended::Verdict(Verdict::Refused),
-            (Event::Page(_), Ok(Outcome::Page(page))) => Ended::Page(Some(page.into())),
-            (Event::Page(_), _) => Ended::Page(None),
-            (Event::Timer, _) => Ended::Timer,
-            (Event::DayEnd { date }, result) => {
+            (HandlerEvent::Message { .. }, result) => self.answered(&mut job, result, &effects),
+            (HandlerEvent::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
+            (HandlerEvent::Authorise(_), Ok(Outcome::Verdict(verdict))) => Ended::Verdict(verdict),
+            (HandlerEvent::Authorise(_), _) => Ended::Verdict(Verdict::Refused),
+            (HandlerEvent::Page(_), Ok(Outcome::Page(page))) => Ended::Page(Some(page.into())),
+            (HandlerEvent::Page(_), _) => Ended::Page(None),
+            (HandlerEvent::Timer, _) => Ended::Timer,
+            (HandlerEvent::DayEnd { date }, result) => {
                 self.day_ended(*date, result.map(drop), job.ended.take());
                 Ended::DayEnd
             }
@@ -289,7 +293,7 @@ impl Inner {
     /// Delivers the result of a message to its caller.
     fn answered(&self, job: &mut Job, result: Result<Outcome, QError>, effects: &Effects) -> Ended {
         if let Some(answer) = job.answer.take() {
-            let is_sync = matches!(job.event, Event::Message { is_sync: true, .. });
+            let is_sync = matches!(job.event, HandlerEvent::Message { is_sync: true, .. });
             let bytes = if is_sync { self.answer(result, None).to_vec() } else { Vec::new() };
             answer(bytes);
             return Ended::Quietly;
@@ -310,8 +314,10 @@ impl Inner {
     fn limits(&self, job: &Job) -> Limits {
         let bounds = &self.bounds;
         let (time, memory_bytes) = match job.event {
-            Event::DayEnd { .. } => (bounds.day_end_time, bounds.day_end_memory_bytes),
-            _ if job.is_own() && !matches!(job.event, Event::Timer) => (bounds.handler_time, bounds.memory_bytes),
+            HandlerEvent::DayEnd { .. } => (bounds.day_end_time, bounds.day_end_memory_bytes),
+            _ if job.is_own() && !matches!(job.event, HandlerEvent::Timer) => {
+                (bounds.handler_time, bounds.memory_bytes)
+            }
             _ => (bounds.time, bounds.memory_bytes),
         };
         Limits {
@@ -389,8 +395,8 @@ impl Inner {
 
     fn note(&self, error: &QError, job: &Job) {
         match error.name.as_ref() {
-            b"stop" if matches!(job.event, Event::DayEnd { .. }) => metrics::refused(Limit::day_end_time_ns),
-            b"stop" if job.is_own() && !matches!(job.event, Event::Timer) => {
+            b"stop" if matches!(job.event, HandlerEvent::DayEnd { .. }) => metrics::refused(Limit::day_end_time_ns),
+            b"stop" if job.is_own() && !matches!(job.event, HandlerEvent::Timer) => {
                 metrics::refused(Limit::handler_time_ns);
             }
             b"stop" => metrics::refused(Limit::query_time_ns),
@@ -399,11 +405,11 @@ impl Inner {
         }
         let who = job.peer.as_ref().map_or_else(|| "this process".to_string(), Peer::to_string);
         match job.event {
-            Event::Message { .. } | Event::Web { .. } => {
+            HandlerEvent::Message { .. } | HandlerEvent::Web { .. } => {
                 self.scope.shared.query_errors.fetch_add(1, Ordering::Relaxed);
                 tracing::debug!(peer = %who, %error, "a query failed");
             }
-            Event::DayEnd { .. } => {}
+            HandlerEvent::DayEnd { .. } => {}
             _ => tracing::warn!(peer = %who, %error, "a handler failed"),
         }
     }

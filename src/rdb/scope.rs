@@ -2,12 +2,12 @@
 
 use super::effects::Out;
 use super::globals::{Globals, SharedGlobals};
-use super::outlet::{Outlet, Said};
+use super::outlet::{LoopMessage, Outlet};
 use super::pool::Line;
 use super::report::Constants;
 use super::shared::Shared;
 use crate::net::client::Incoming;
-use crate::net::{ConnId, Deferred, Request};
+use crate::net::{ConnId, Deferred, SyncRequest};
 use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
 use crate::q::startup::Startup;
@@ -122,7 +122,7 @@ impl NodeScope {
     pub fn ask(&self, conn: ConnId, before: Vec<Out>, message: Bytes) -> Receiver<Incoming> {
         let (answer, answered) = channel();
         locked(&self.asked).entry(conn).or_default().push_back(answer);
-        self.outlet.say(Said::Ask { conn, before, message });
+        self.outlet.say(LoopMessage::Ask { conn, before, message });
         answered
     }
 
@@ -151,12 +151,12 @@ impl NodeScope {
         locked(&self.asked).remove(&conn);
     }
 
-    pub fn defer(&self, request: Request) {
+    pub fn defer(&self, request: SyncRequest) {
         locked(&self.deferred).insert(request);
     }
 
     /// Restores deferred requests that an evaluation took but did not answer, if their connection is still open.
-    pub fn defer_again(&self, waiting: Vec<(i32, Request)>) {
+    pub fn defer_again(&self, waiting: Vec<(i32, SyncRequest)>) {
         for (handle, request) in waiting {
             if self.connections().contains_key(&handle) {
                 self.defer(request);
@@ -164,7 +164,7 @@ impl NodeScope {
         }
     }
 
-    pub fn take_deferred(&self, handle: i32) -> Option<Request> {
+    pub fn take_deferred(&self, handle: i32) -> Option<SyncRequest> {
         locked(&self.deferred).take(handle)
     }
 

@@ -2,7 +2,7 @@
 
 use super::effects::Out;
 use super::figures;
-use super::outlet::Said;
+use super::outlet::LoopMessage;
 use super::pool::{Done, Ended, Job, Line, Pool};
 use super::report::Constants;
 use super::scope::{Link, NodeScope, Spoken};
@@ -14,7 +14,7 @@ use crate::net::http::{self, Page};
 use crate::net::inbox::{Inbox, Message};
 use crate::net::signals::{self, ShutdownRequests};
 use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, outbox_refuses};
-use crate::q::handlers::{Event, Handler};
+use crate::q::handlers::{Handler, HandlerEvent};
 use crate::queue::Date;
 use bytes::Bytes;
 use proto::{Header, MessageKind};
@@ -32,7 +32,7 @@ pub struct Watched {
     pub constants: Constants,
     pub limits: Limits,
     /// Requests for metrics snapshots; each wakes the loop.
-    pub requests: Receiver<metrics::Request>,
+    pub requests: Receiver<metrics::SnapshotRequest>,
 }
 
 /// Termination requests by signals.
@@ -55,7 +55,7 @@ pub struct Queries {
     pub(super) shared: Arc<Shared>,
     scope: Arc<NodeScope>,
     pub(super) pool: Pool,
-    said: Receiver<Said>,
+    said: Receiver<LoopMessage>,
     stop: Stop,
     watched: Watched,
     /// Deadline after which the loop ends despite running queries.
@@ -79,7 +79,13 @@ struct Timer {
 }
 
 impl Queries {
-    pub fn new(scope: Arc<NodeScope>, pool: Pool, said: Receiver<Said>, stop: Stop, watched: Watched) -> Queries {
+    pub fn new(
+        scope: Arc<NodeScope>,
+        pool: Pool,
+        said: Receiver<LoopMessage>,
+        stop: Stop,
+        watched: Watched,
+    ) -> Queries {
         let shared = Arc::clone(&scope.shared);
         let mut queries = Queries {
             shared,
@@ -143,13 +149,13 @@ impl Queries {
             self.told.insert(handle, inbox);
         } else if let Some(Message { kind, body, endian, answer }) = inbox.take() {
             self.told.insert(handle, inbox);
-            let event = Event::Message { is_sync: kind == MessageKind::Sync, body, endian };
+            let event = HandlerEvent::Message { is_sync: kind == MessageKind::Sync, body, endian };
             self.push(Job { answer: Some(answer), ..Job::of(line, None, event) });
         } else if inbox.is_over() {
             inbox.set_number(0);
             // The process itself may have closed it meanwhile.
             let _ = self.scope.handles.close(handle);
-            self.push(Job::of(line, None, Event::Closed { web: false }));
+            self.push(Job::of(line, None, HandlerEvent::Closed { web: false }));
         }
     }
 
@@ -245,7 +251,7 @@ impl Queries {
         if self.drained_by.is_none() {
             self.drained_by = Some(ctl.now().checked_add(DRAIN).unwrap_or_else(|| ctl.now()));
             if self.scope.handler(Handler::Exit).is_some() {
-                self.push(Job::of(None, None, Event::Exit));
+                self.push(Job::of(None, None, HandlerEvent::Exit));
             }
         }
         let days = &self.shared.day_ends;
@@ -278,7 +284,7 @@ impl Service for Queries {
         if self.scope.handler(Handler::Login).is_none() {
             return Login::Admitted;
         }
-        let event = Event::Login { user: user.to_vec(), password: password.to_vec() };
+        let event = HandlerEvent::Login { user: user.to_vec(), password: password.to_vec() };
         self.push(Job::of(Some(Line::Client(conn)), None, event));
         Login::Later
     }
@@ -291,7 +297,7 @@ impl Service for Queries {
         if self.scope.handler(if web { Handler::WebOpened } else { Handler::Opened }).is_some() {
             // The open handler finishes before the first message is processed.
             ctl.pause(conn);
-            self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), Event::Opened { web }));
+            self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), HandlerEvent::Opened { web }));
         }
     }
 
@@ -310,7 +316,7 @@ impl Service for Queries {
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
         let is_sync = header.kind == MessageKind::Sync;
-        let event = Event::Message { is_sync, body: body.to_vec(), endian: header.endian };
+        let event = HandlerEvent::Message { is_sync, body: body.to_vec(), endian: header.endian };
         self.push(Job { request: ctl.request(), ..Job::of(Some(line), Some(peer), event) });
         // The next message may depend on this one, so reading pauses. If an evaluation waits for this client's
         // response, reading goes on instead, as the response follows such messages; they queue up to the receive
@@ -333,23 +339,27 @@ impl Service for Queries {
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
         ctl.pause(conn);
-        self.push(Job::of(Some(Line::Client(conn)), Some(peer), Event::Web { is_text, payload }));
+        self.push(Job::of(Some(Line::Client(conn)), Some(peer), HandlerEvent::Web { is_text, payload }));
     }
 
-    fn request(&mut self, conn: ConnId, request: &http::Request, peer: &Peer, _: &mut Control) -> bool {
+    fn request(&mut self, conn: ConnId, request: &http::HttpRequest, peer: &Peer, _: &mut Control) -> bool {
         if self.scope.handler(Handler::of_method(request.method)).is_none() || self.shared.is_ending() {
             return false;
         }
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
-        self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), Event::Page(request.for_handler())));
+        self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), HandlerEvent::Page(request.for_handler())));
         true
     }
 
-    fn authorise(&mut self, conn: ConnId, request: &http::Request, peer: &Peer, _: &mut Control) -> bool {
+    fn authorise(&mut self, conn: ConnId, request: &http::HttpRequest, peer: &Peer, _: &mut Control) -> bool {
         if self.scope.handler(Handler::Authorise).is_none() || self.shared.is_ending() {
             return false;
         }
-        self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), Event::Authorise(request.for_handler())));
+        self.push(Job::of(
+            Some(Line::Client(conn)),
+            Some(peer.clone()),
+            HandlerEvent::Authorise(request.for_handler()),
+        ));
         true
     }
 
@@ -370,7 +380,7 @@ impl Service for Queries {
             ctl.keep_number(conn);
         }
         match is_told {
-            true => self.push(Job::of(Some(line), None, Event::Closed { web })),
+            true => self.push(Job::of(Some(line), None, HandlerEvent::Closed { web })),
             false => self.scope.forget(line),
         }
     }
@@ -378,9 +388,9 @@ impl Service for Queries {
     fn woken(&mut self, ctl: &mut Control) {
         while let Ok(said) = self.said.try_recv() {
             match said {
-                Said::Done(done) => self.finished(done, ctl),
-                Said::Ask { conn, before, message } => self.ask(conn, before, message, ctl),
-                Said::Told(inbox) => self.hear(inbox),
+                LoopMessage::Done(done) => self.finished(done, ctl),
+                LoopMessage::Ask { conn, before, message } => self.ask(conn, before, message, ctl),
+                LoopMessage::Told(inbox) => self.hear(inbox),
             }
         }
         while let Some(kept) = self.shared.day_ends.take() {
@@ -414,7 +424,7 @@ impl Service for Queries {
             self.timer.next = None;
             if !self.shared.is_ending() && self.scope.handler(Handler::Timer).is_some() {
                 self.timer.runs = true;
-                self.push(Job::of(None, None, Event::Timer));
+                self.push(Job::of(None, None, HandlerEvent::Timer));
             }
         }
         self.end_if_drained(ctl);

@@ -48,7 +48,7 @@ pub struct Calendar {
 
 /// Input of the day's state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum DayEvent {
     /// Time has passed. Needed only if [`Day::is_due`].
     Clock(Calendar),
     /// A client called `.u.endofday`.
@@ -233,27 +233,27 @@ impl Day {
         }
     }
 
-    /// Whether [`Event::Clock`] has work to do. Cheap: called before every update, so that the first update after the roll is in the new
+    /// Whether [`DayEvent::Clock`] has work to do. Cheap: called before every update, so that the first update after the roll is in the new
     /// day.
     pub fn is_due(&self, now: Now) -> bool {
         self.left_ns(now) <= 0
     }
 
     /// Processes an event and returns the next action; `None` if there is none.
-    pub fn step(&mut self, event: Event, now: Now) -> Option<Action> {
+    pub fn step(&mut self, event: DayEvent, now: Now) -> Option<Action> {
         match (self.stage, event) {
-            (Stage::Idle, Event::Clock(calendar)) => self.clock(calendar, now),
-            (Stage::Idle, Event::Manual) => self.begin(Date(self.date.0.checked_add(1)?)),
-            (Stage::Idle, Event::Done | Event::Failed) => None,
+            (Stage::Idle, DayEvent::Clock(calendar)) => self.clock(calendar, now),
+            (Stage::Idle, DayEvent::Manual) => self.begin(Date(self.date.0.checked_add(1)?)),
+            (Stage::Idle, DayEvent::Done | DayEvent::Failed) => None,
             // A roll in progress is not started again by the clock or by hand.
-            (_, Event::Clock(_) | Event::Manual) => None,
-            (Stage::Creating, Event::Failed) => {
+            (_, DayEvent::Clock(_) | DayEvent::Manual) => None,
+            (Stage::Creating, DayEvent::Failed) => {
                 self.stage = Stage::Idle;
                 self.retry = Some(Retry { at_ns: now.steady_ns.saturating_add(RETRY_NS), to: self.to });
                 None
             }
             // Only the creation of the log can stop a roll: a failed flush or sync stops the log's writer by itself.
-            (_, Event::Done | Event::Failed) => self.advance(),
+            (_, DayEvent::Done | DayEvent::Failed) => self.advance(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::plant::calls::{self, Called};
 use super::plant::functions::{self, Row};
 use super::plant::values::VARIABLES;
 use super::sends::{self, Connections, Sends};
-use crate::net::{ConnId, Deferred, Links, Request};
+use crate::net::{ConnId, Deferred, Links, SyncRequest};
 use crate::q::{Caller, Console, Host, NEEDS_OWNER, QError, from_view, to_wire};
 use crate::sys::clock;
 use crate::table::{Function, Sym, Value, symbol};
@@ -133,7 +133,7 @@ pub struct OwnerHost<'a> {
     /// Calling connection; `None` for the timer.
     pub conn: Option<ConnId>,
     /// Sync message under evaluation, `None` for an async one.
-    pub request: Option<Request>,
+    pub request: Option<SyncRequest>,
     pub connections: &'a Connections,
     /// Sync messages with a deferred response, by handle.
     pub deferred: &'a mut Deferred,
@@ -181,7 +181,7 @@ impl OwnerHost<'_> {
 
 impl OwnerHost<'_> {
     /// Returns the message under evaluation if its response was deferred and is still due.
-    fn own_deferred(&mut self, handle: i32) -> Option<Request> {
+    fn own_deferred(&mut self, handle: i32) -> Option<SyncRequest> {
         let is_due = self.sends.deferred && !self.sends.answered && handle == self.caller.handle;
         let request = self.request.filter(|_| is_due)?;
         self.sends.answered = true;

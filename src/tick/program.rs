@@ -22,7 +22,7 @@ const HANDLERS: [&[u8]; 3] = [b".z.pg", b".z.ps", b".z.pw"];
 
 /// Result of the start-up files.
 #[derive(Default)]
-pub struct Program {
+pub struct Definitions {
     /// Names and values.
     pub globals: Vec<(Sym, Value)>,
     /// Timer function and its interval in milliseconds.
@@ -35,7 +35,7 @@ pub struct Program {
 ///
 /// # Errors
 /// A name that belongs to the tickerplant, described.
-pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String> {
+pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Definitions, String> {
     // A client's call of `.z.ts` keeps its meaning of kdb+tick: publish the rows of batch mode.
     let at = startup.globals.iter().position(|(name, _)| symbol::text(*name) == b".z.ts");
     let timer = at.map(|at| startup.globals.remove(at).1).map(|function| (function, startup.timer_ms));
@@ -58,7 +58,7 @@ pub fn defined(mut startup: Startup, tables: &Tables) -> Result<Program, String>
         }
     }
     let timer = timer.filter(|(_, every_ms)| *every_ms > 0);
-    Ok(Program { globals: startup.globals, timer, console: startup.console })
+    Ok(Definitions { globals: startup.globals, timer, console: startup.console })
 }
 
 /// Returns `.z.pg` or `.z.ps`, if it is set.

@@ -7,7 +7,7 @@ use super::sends::{Connections, Sends};
 use super::worker::Worker;
 use crate::env::Spawner;
 use crate::log::Waker;
-use crate::net::{ConnId, Peer, Request, message};
+use crate::net::{ConnId, Peer, SyncRequest, message};
 use crate::q::{self, Caller, Host, NEEDS_OWNER, QError, Rules, from_view, to_wire};
 use crate::sys::clock;
 use crate::table::Value;
@@ -28,7 +28,7 @@ pub enum Work {
 /// Client that sent a query.
 pub struct From {
     pub conn: ConnId,
-    pub request: Option<Request>,
+    pub request: Option<SyncRequest>,
     pub peer: Peer,
 }
 

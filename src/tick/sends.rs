@@ -1,7 +1,7 @@
 //! Messages that an evaluation sends to clients. They leave after its end, so that an evaluation that starts again on the event-loop
 //! thread sends them once.
 
-use crate::net::{ConnId, Request, message};
+use crate::net::{ConnId, SyncRequest, message};
 use crate::q::{QError, to_wire};
 use crate::table::Value;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ impl Connections {
 pub struct Sends {
     pub messages: Vec<(ConnId, Bytes)>,
     /// Responses to messages with a deferred response.
-    pub answers: Vec<(Request, Bytes)>,
+    pub answers: Vec<(SyncRequest, Bytes)>,
     /// The evaluation called `-30!`: its own response comes later, or is in `answers`.
     pub deferred: bool,
     /// The evaluation has sent the response that it deferred.

@@ -16,7 +16,7 @@ use crate::log::Waker;
 use crate::metrics;
 use crate::net::http::{self, Page};
 use crate::net::{
-    CloseReason, ConnId, Control, Deferred, Links, Login, Peer, Request, Service, message, outbox_refuses, signals,
+    CloseReason, ConnId, Control, Deferred, Links, Login, Peer, Service, SyncRequest, message, outbox_refuses, signals,
 };
 use crate::q::{self, QError, Rules};
 use crate::table::Value;
@@ -45,7 +45,7 @@ pub struct TickService {
     /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
     /// Pending requests for metrics; each wakes the event loop.
-    watched: Receiver<metrics::Request>,
+    watched: Receiver<metrics::SnapshotRequest>,
 }
 
 /// `.z.ts` of a start-up file. The interval counts from the end of one call to the next call.
@@ -85,7 +85,7 @@ impl TickService {
         options: ServiceOptions,
         waker: Waker,
         end: Arc<AtomicBool>,
-        watched: Receiver<metrics::Request>,
+        watched: Receiver<metrics::SnapshotRequest>,
     ) -> io::Result<TickService> {
         let ServiceOptions { codec, globals, query, own_query, threads, handler, rules, timer } = options;
         let timer = timer.map(|(function, every_ms)| {
@@ -218,7 +218,7 @@ impl TickService {
         }
     }
 
-    fn answer(&mut self, called: Called, object: &[u8], request: Option<Request>, ctl: &mut dyn Links) {
+    fn answer(&mut self, called: Called, object: &[u8], request: Option<SyncRequest>, ctl: &mut dyn Links) {
         let Some(request) = request else { return };
         let answer = message::response(object).unwrap_or_else(|error| message::error(error.to_string().as_bytes()));
         let answer = match ctl.peer(request.conn) {
@@ -379,7 +379,7 @@ impl TickService {
     fn answered(
         &mut self,
         conn: ConnId,
-        request: Option<Request>,
+        request: Option<SyncRequest>,
         answer: Bytes,
         error: Option<QError>,
         ctl: &mut dyn Links,

@@ -62,11 +62,11 @@ pub enum Question {
 /// Result of a job.
 pub struct Done {
     pub job: Job,
-    pub answer: Result<Answer, LogError>,
+    pub answer: Result<Verdict, LogError>,
 }
 
 /// Answer to a [`Question`].
-pub enum Answer {
+pub enum Verdict {
     Proof {
         window: Window,
         /// How the node's content differs from the log, for display.
@@ -100,12 +100,12 @@ fn answer(env: &Env, tables: &Tables, limits: &Limits, chunk_bytes: usize, job: 
         Question::Proof { window, held } => {
             let logged = proof_of(tables, &job.spec, &mut reader, *window, deadline)?;
             points::reach(Point::ProofCompared);
-            Ok(Answer::Proof { window: *window, difference: difference(&logged, held) })
+            Ok(Verdict::Proof { window: *window, difference: difference(&logged, held) })
         }
         Question::Position { from, until, messages } => {
             let (from, until, messages) = (*from, *until, *messages);
             let found = position_of(tables, &job.spec, &mut reader, (from, until, messages), deadline)?;
-            Ok(Answer::Position(found.map(UpdateIndex)))
+            Ok(Verdict::Position(found.map(UpdateIndex)))
         }
     });
     Done { job, answer }

@@ -88,7 +88,7 @@ fn a_tickerplant_that_stops_while_its_tables_are_queried_is_awaited() {
 }
 
 #[test]
-fn an_answer_that_is_too_long_is_said_at_once() {
+fn a_response_that_is_too_long_is_reported_at_once() {
     let directory = Directory::new("feed-long");
     // If there is no log, all other replies are shorter than a table.
     let (port, _) = start(&directory, Faults { no_log: true, ..Faults::default() });

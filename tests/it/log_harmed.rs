@@ -77,7 +77,7 @@ fn a_removed_log_is_fed_from_and_named_by_its_descriptor() {
 }
 
 #[test]
-fn a_log_whose_directory_is_moved_is_found_where_it_says() {
+fn a_log_whose_directory_is_moved_is_found_at_its_new_path() {
     let (tick, mut feed, log) = started("harmed-moved", &["--durability", "group(1ms)"]);
     let moved = tick.directory.path().with_extension("moved");
     fs::rename(tick.directory.path(), &moved).expect("moved");

@@ -38,7 +38,7 @@ impl Manager {
     }
 
     /// The next notification, if one arrives in time.
-    fn hears(&self, within: Duration) -> Option<String> {
+    fn receive(&self, within: Duration) -> Option<String> {
         self.socket.set_read_timeout(Some(within)).expect("a timeout");
         let mut buffer = [0; 4096];
         let bytes = self.socket.recv(&mut buffer).ok()?;
@@ -49,7 +49,7 @@ impl Manager {
     fn expect(&self, start: &str) -> Vec<String> {
         let mut before = Vec::new();
         loop {
-            let word = self.hears(PATIENCE).unwrap_or_else(|| panic!("never received {start:?}, only {before:?}"));
+            let word = self.receive(PATIENCE).unwrap_or_else(|| panic!("never received {start:?}, only {before:?}"));
             if word.starts_with(start) {
                 return before;
             }
@@ -77,8 +77,8 @@ fn a_stopped_tickerplant_is_silent() {
     manager.expect("WATCHDOG=1");
     signal(tick.id(), "STOP");
     // Notifications sent before it stopped.
-    while manager.hears(5 * WATCHDOG).is_some() {}
-    assert_eq!(manager.hears(5 * WATCHDOG), None);
+    while manager.receive(5 * WATCHDOG).is_some() {}
+    assert_eq!(manager.receive(5 * WATCHDOG), None);
     signal(tick.id(), "CONT");
     manager.expect("WATCHDOG=1");
 }
@@ -114,5 +114,5 @@ fn a_node_whose_ingest_thread_hangs_is_silent() {
     let manager = Manager::new("notify-ingest");
     let _node = manager.start(&mut elastick(&["rdb", &address, "-p", "127.0.0.1:0"]));
     let _held = silent.accept().expect("the node connects");
-    assert_eq!(manager.hears(5 * WATCHDOG), None);
+    assert_eq!(manager.receive(5 * WATCHDOG), None);
 }

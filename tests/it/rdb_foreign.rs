@@ -72,7 +72,7 @@ fn under_the_papers_tickerplant_a_node_replays_and_takes_the_feed_without_missin
     guest.publish("trade", &[5, 6]);
     node.until_values("trade", 1..7);
     assert_eq!(node.windows(), [(1, 6, true)]);
-    node.until_asked(Asked::Ready);
+    node.until_requested(Asked::Ready);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_roll_under_the_papers_tickerplant_is_its_lambda_with_the_count_of_messages(
     let next = long(&items[1]);
     node.until("the node to have rolled", |state| state.phase == Phase::Rolled);
     assert_eq!(node.values("trade").len() as i64, next * 1000);
-    node.until_asked(Asked::AtLeast(2));
+    node.until_requested(Asked::AtLeast(2));
     guest.end_of_day(DATE);
     assert_eq!(node.until_ending(), Ending::Terminated);
 }

@@ -44,7 +44,7 @@ fn a_node_joins_empty_and_reports_ready_to_the_fleet() {
     assert_eq!(entry(&joined, "date"), Value::Date(types::NULL_INT));
     assert_eq!(entry(&joined, "live"), Value::Bool(false));
     assert_eq!(entry(&joined, "tabs"), Value::Symbol(Vec::new()));
-    node.until_asked(Asked::Ready);
+    node.until_requested(Asked::Ready);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_roll_ends_the_window_exactly_and_later_updates_are_dropped() {
     assert_eq!(proof(&rolling[1]), [("trade".to_string(), next, next * 1000, hash.cast_signed())]);
     assert_eq!(rolling[2], Value::Date(DATE));
     assert_eq!(node.windows(), [(0, updates, false)]);
-    node.until_asked(Asked::AtLeast(4));
+    node.until_requested(Asked::AtLeast(4));
     guest.feed("trade", &values, index);
     guest.have_rebuilt(0, 0, DATE, None);
     assert_eq!(node.values("trade").len() as u64, updates * 1000);
@@ -349,5 +349,5 @@ fn missing_nodes_are_requested_in_the_number_that_the_tickerplant_reports() {
         w.atom_long(6);
         w.atom_long(2);
     });
-    node.until_asked(Asked::AtLeast(6));
+    node.until_requested(Asked::AtLeast(6));
 }

@@ -186,7 +186,7 @@ fn errors_have_their_names_and_answers_their_order() {
 }
 
 #[test]
-fn a_node_asked_to_end_drains_and_leaves() {
+fn a_node_that_is_terminated_drains_and_leaves() {
     let mut scene = live(&[]);
     let mut client = scene.connect();
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2));

@@ -176,7 +176,7 @@ impl Node {
         self.state().windows.iter().map(|shown| (shown.window.first, shown.window.next, shown.open)).collect()
     }
 
-    pub fn until_asked(&self, asked: Asked) {
+    pub fn until_requested(&self, asked: Asked) {
         wait_for(&format!("the fleet to be asked {asked:?}"), || {
             self.asked.lock().expect("no panic").contains(&asked).then_some(())
         });

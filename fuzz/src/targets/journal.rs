@@ -1,6 +1,6 @@
 //! The queue's journal, and the table restored from it.
 
-use elastick::queue::{Date, Event, Handle, Now, Params, Queue, UpdateIndex, invariants, journal};
+use elastick::queue::{Date, Handle, Now, Params, Queue, QueueEvent, UpdateIndex, invariants, journal};
 
 /// Day of every journal.
 const DATE: Date = Date(9821);
@@ -23,17 +23,17 @@ pub fn journal(bytes: &[u8]) {
     let same = Queue::restore(Params::default(), DATE, &again.records).expect("a table of ours");
     assert_eq!(same.snapshot(), snapshot);
     let tip = queue.tip();
-    step(&mut queue, Event::Restored, tip, 1_000);
+    step(&mut queue, QueueEvent::Restored, tip, 1_000);
     let deadline = queue.next_deadline_ns().unwrap_or(2_000).clamp(1_000, i64::MAX);
-    step(&mut queue, Event::Tick, tip, deadline);
+    step(&mut queue, QueueEvent::Tick, tip, deadline);
     let handles: Vec<Handle> = queue.subscribers().iter().filter_map(|row| row.handle).collect();
     for handle in handles {
-        step(&mut queue, Event::Disconnect { handle }, tip, deadline);
+        step(&mut queue, QueueEvent::Disconnect { handle }, tip, deadline);
     }
-    step(&mut queue, Event::DayEnd { new_date: Date(DATE.0 + 1) }, tip, deadline);
+    step(&mut queue, QueueEvent::DayEnd { new_date: Date(DATE.0 + 1) }, tip, deadline);
 }
 
-fn step(queue: &mut Queue, event: Event, tip: UpdateIndex, steady_ns: i64) {
+fn step(queue: &mut Queue, event: QueueEvent, tip: UpdateIndex, steady_ns: i64) {
     let told = format!("{event:?}");
     queue.step(event, tip, Now { steady_ns, ..Now::default() });
     invariants::check(queue).unwrap_or_else(|violation| panic!("after {told}: {violation}"));

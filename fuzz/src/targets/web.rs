@@ -34,7 +34,7 @@ pub fn websocket(bytes: &[u8]) {
 }
 
 /// Returns a client's messages, and the error that ends the connection.
-fn events(bytes: &[u8], piece_bytes: usize) -> (Vec<websocket::Event>, Option<websocket::Broken>) {
+fn events(bytes: &[u8], piece_bytes: usize) -> (Vec<websocket::WebSocketEvent>, Option<websocket::Broken>) {
     let mut reader = websocket::Reader::new(MAX_BYTES);
     let mut found = Vec::new();
     for piece in bytes.chunks(piece_bytes) {
@@ -42,10 +42,10 @@ fn events(bytes: &[u8], piece_bytes: usize) -> (Vec<websocket::Event>, Option<we
         loop {
             match reader.next_event() {
                 Ok(Some(event)) => {
-                    if let websocket::Event::Message { payload, .. } = &event {
+                    if let websocket::WebSocketEvent::Message { payload, .. } = &event {
                         assert!(payload.len() <= MAX_BYTES);
                     }
-                    let ends = matches!(event, websocket::Event::Close(_));
+                    let ends = matches!(event, websocket::WebSocketEvent::Close(_));
                     found.push(event);
                     if ends {
                         return (found, None);

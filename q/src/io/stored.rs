@@ -6,34 +6,34 @@ use crate::runtime::error::QError;
 use crate::verbs::above::Stored;
 use columns::table::{Sym, Table, Value};
 
-type Answer = Result<Value, QError>;
+type Evaluated = Result<Value, QError>;
 
 impl Stored for Context<'_> {
-    fn stored(&mut self, file: &Value) -> Answer {
+    fn stored(&mut self, file: &Value) -> Evaluated {
         files::get(self, file)
     }
 
-    fn stored_or_empty(&mut self, file: &Value) -> Answer {
+    fn stored_or_empty(&mut self, file: &Value) -> Evaluated {
         files::get_or_empty(self, file)
     }
 
-    fn store(&mut self, file: Value, value: &Value) -> Answer {
+    fn store(&mut self, file: Value, value: &Value) -> Evaluated {
         files::set(self, file, value)
     }
 
-    fn store_packed(&mut self, how: &Value, value: &Value) -> Answer {
+    fn store_packed(&mut self, how: &Value, value: &Value) -> Evaluated {
         files::set_packed(self, how, value)
     }
 
-    fn stored_names(&mut self, file: Value) -> Answer {
+    fn stored_names(&mut self, file: Value) -> Evaluated {
         files::key(self, file)
     }
 
-    fn extend_stored_domain(&mut self, file: Sym, y: Value) -> Answer {
+    fn extend_stored_domain(&mut self, file: Sym, y: Value) -> Evaluated {
         files::extend_domain(self, file, y)
     }
 
-    fn table_on_disk(&mut self, x: &Value) -> Answer {
+    fn table_on_disk(&mut self, x: &Value) -> Evaluated {
         files::table_of(self, x)
     }
 

@@ -9,7 +9,7 @@ use crate::syntax::ast::{Code, Node};
 use crate::verbs::above::{Evaluate, Run};
 use columns::table::{Sym, Value};
 
-type Answer = Result<Value, QError>;
+type Evaluated = Result<Value, QError>;
 
 impl Evaluate for Context<'_> {
     #[inline]
@@ -18,7 +18,7 @@ impl Evaluate for Context<'_> {
     }
 
     #[inline]
-    fn apply(&mut self, f: &Value, arguments: Vec<Value>) -> Answer {
+    fn apply(&mut self, f: &Value, arguments: Vec<Value>) -> Evaluated {
         apply::apply(self, f, arguments)
     }
 
@@ -28,7 +28,7 @@ impl Evaluate for Context<'_> {
     }
 
     #[inline]
-    fn run(&mut self, code: &Code, arguments: Vec<Value>) -> Answer {
+    fn run(&mut self, code: &Code, arguments: Vec<Value>) -> Evaluated {
         walk::run(self, code, arguments)
     }
 
@@ -36,24 +36,24 @@ impl Evaluate for Context<'_> {
         entry::run_line(self, text)
     }
 
-    fn text(&mut self, text: &[u8]) -> Answer {
+    fn text(&mut self, text: &[u8]) -> Evaluated {
         entry::run_text(self, text)
     }
 
-    fn message(&mut self, object: &Value) -> Answer {
+    fn message(&mut self, object: &Value) -> Evaluated {
         entry::message(self, object)
     }
 
-    fn command(&mut self, text: &[u8]) -> Answer {
+    fn command(&mut self, text: &[u8]) -> Evaluated {
         commands::command(self, text)
     }
 
-    fn script(&mut self, path: &[u8]) -> Answer {
+    fn script(&mut self, path: &[u8]) -> Evaluated {
         commands::load(self, path)
     }
 
     #[inline]
-    fn global(&mut self, name: Sym) -> Answer {
+    fn global(&mut self, name: Sym) -> Evaluated {
         globals::value(self, name)
     }
 
@@ -78,7 +78,7 @@ impl Evaluate for Context<'_> {
         system::variable(self, name)
     }
 
-    fn numbered(&mut self, number: i64, x: Value) -> Answer {
+    fn numbered(&mut self, number: i64, x: Value) -> Evaluated {
         numbered::call(self, number, x)
     }
 }

@@ -93,7 +93,7 @@ pub struct WebRequest {
 
 /// An event passed to a handler.
 #[derive(Debug)]
-pub enum Event {
+pub enum HandlerEvent {
     /// A message from another process: one serialised object.
     Message {
         is_sync: bool,
@@ -181,7 +181,7 @@ pub fn evaluate(
     host: &mut dyn Host,
     rules: &Rules,
     handle: i32,
-    event: &Event,
+    event: &HandlerEvent,
     limits: &Limits,
 ) -> Result<Outcome, QError> {
     let mut call = |handler: Handler, arguments: &[Value]| match handler.of(host) {
@@ -189,7 +189,7 @@ pub fn evaluate(
         None => Ok(None),
     };
     match event {
-        Event::Message { is_sync, body, endian } => {
+        HandlerEvent::Message { is_sync, body, endian } => {
             let message = match limits.within(|| decoded(body, *endian, limits.message_depth)) {
                 Err(error) if error.name.as_ref() == b"badmsg" => {
                     let bytes = Items::Byte(raw(*is_sync, body, *endian).into()).into();
@@ -205,32 +205,32 @@ pub fn evaluate(
             };
             limits.within(|| encoded(&result)).map(Outcome::Object)
         }
-        Event::Login { user, password } => {
+        HandlerEvent::Login { user, password } => {
             let user = symbol::intern_name(user).map_err(|_| QError::named("limit"))?;
             let admitted = call(Handler::Login, &[Value::Sym(user), Value::chars(&password[..])])?;
             Ok(Outcome::Admit(matches!(admitted, None | Some(Value::Bool(true)))))
         }
-        Event::Opened { web } => {
+        HandlerEvent::Opened { web } => {
             call(if *web { Handler::WebOpened } else { Handler::Opened }, &[Value::Int(handle)])?;
             Ok(Outcome::Nothing)
         }
-        Event::Closed { web } => {
+        HandlerEvent::Closed { web } => {
             call(if *web { Handler::WebClosed } else { Handler::Closed }, &[Value::Int(handle)])?;
             Ok(Outcome::Nothing)
         }
-        Event::Timer => {
+        HandlerEvent::Timer => {
             call(Handler::Timer, &[Value::Timestamp(now_ns())])?;
             Ok(Outcome::Nothing)
         }
-        Event::Exit => {
+        HandlerEvent::Exit => {
             call(Handler::Exit, &[Value::Int(0)])?;
             Ok(Outcome::Nothing)
         }
-        Event::DayEnd { date } => {
+        HandlerEvent::DayEnd { date } => {
             call(Handler::DayEnd, &[Value::Date(*date)])?;
             Ok(Outcome::Nothing)
         }
-        Event::Web { is_text, payload } => {
+        HandlerEvent::Web { is_text, payload } => {
             let message = match is_text {
                 true => Value::chars(&payload[..]),
                 false => Items::Byte(payload.clone().into()).into(),
@@ -238,11 +238,11 @@ pub fn evaluate(
             call(Handler::Web, &[message])?;
             Ok(Outcome::Nothing)
         }
-        Event::Authorise(request) => {
+        HandlerEvent::Authorise(request) => {
             let said = call(Handler::Authorise, &[Value::list(parts(request)?)])?;
             verdict(said.as_ref()).map(Outcome::Verdict)
         }
-        Event::Page(request) => {
+        HandlerEvent::Page(request) => {
             let mut given = parts(request)?;
             let handler = Handler::of_method(request.method);
             if handler == Handler::Methods {
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::process::session::Session;
 
-    fn outcome(program: &[u8], event: &Event) -> Result<Outcome, String> {
+    fn outcome(program: &[u8], event: &HandlerEvent) -> Result<Outcome, String> {
         let mut session = Session::new();
         session.line(program).expect("it evaluates");
         let result = evaluate(&mut session, &Rules::default(), 7, event, &Limits::default());
@@ -307,7 +307,7 @@ mod tests {
     fn judged(program: &[u8]) -> Result<Verdict, String> {
         let fields = vec![(b"Token".to_vec(), b"t1".to_vec())];
         let request = WebRequest { method: "GET", text: b"a?b".to_vec(), fields };
-        match outcome(program, &Event::Authorise(request))? {
+        match outcome(program, &HandlerEvent::Authorise(request))? {
             Outcome::Verdict(verdict) => Ok(verdict),
             other => panic!("{other:?}"),
         }
@@ -327,13 +327,13 @@ mod tests {
     #[test]
     fn other_methods_have_a_handler_of_their_own() {
         let request = WebRequest { method: "PUT", text: b"a b".to_vec(), fields: Vec::new() };
-        let page = outcome(b".z.pm:{string[x 0],\" \",x 1}", &Event::Page(request));
+        let page = outcome(b".z.pm:{string[x 0],\" \",x 1}", &HandlerEvent::Page(request));
         assert!(matches!(page, Ok(Outcome::Page(text)) if text == b"PUT a b"));
     }
 
     #[test]
     fn a_message_that_is_none_is_kept_by_its_handler() {
-        let event = Event::Message { is_sync: true, body: vec![9, 9], endian: Endian::Little };
+        let event = HandlerEvent::Message { is_sync: true, body: vec![9, 9], endian: Endian::Little };
         let mut session = Session::new();
         session.line(b".z.bm:{bad::x}").expect("it evaluates");
         let result = evaluate(&mut session, &Rules::default(), 7, &event, &Limits::default());

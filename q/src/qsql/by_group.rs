@@ -10,7 +10,7 @@ use crate::syntax::ast::{Kind, Node};
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::aggregate;
-use crate::verbs::aggregate::{Aggregate, Request};
+use crate::verbs::aggregate::{Aggregate, Aggregation};
 use crate::verbs::rowwise::RowWise;
 use columns::table::{Items, Value, Vector};
 
@@ -26,7 +26,7 @@ enum GroupWise {
 #[derive(Default)]
 struct Plan {
     expressions: Vec<RowWise>,
-    requests: Vec<Request>,
+    requests: Vec<Aggregation>,
 }
 
 impl Plan {
@@ -44,7 +44,7 @@ impl Plan {
             .collect();
         let known = self.requests.iter().position(|r| r.aggregate == aggregate && r.arguments == arguments);
         known.unwrap_or_else(|| {
-            self.requests.push(Request { aggregate, arguments });
+            self.requests.push(Aggregation { aggregate, arguments });
             self.requests.len() - 1
         })
     }

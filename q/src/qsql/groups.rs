@@ -6,7 +6,7 @@ use super::keys::{Codes, FEW_CODES, places, renumber};
 use crate::runtime::error::QError;
 use crate::runtime::limits::Allowance;
 use crate::verbs::aggregate;
-use crate::verbs::aggregate::{Grouping, Ids, Request};
+use crate::verbs::aggregate::{Aggregation, Grouping, Ids};
 use crate::verbs::rowwise::RowWise;
 use columns::kernel::keys::members;
 use columns::table::{Items, Vector};
@@ -141,7 +141,7 @@ impl Grouped {
         &mut self,
         allowance: &Allowance,
         expressions: &[RowWise],
-        requests: &[Request],
+        requests: &[Aggregation],
         rows: usize,
     ) -> Result<Option<Vec<Items>>, QError> {
         let room = |groups: usize| allowance.reserve(groups.saturating_mul(requests.len()).saturating_mul(32));

@@ -20,7 +20,7 @@ use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::prims;
 use crate::syntax::resolve::column_name;
 use crate::verbs::above::Evaluate;
-use crate::verbs::aggregate::{Aggregate, Request};
+use crate::verbs::aggregate::{Aggregate, Aggregation};
 use crate::verbs::rowwise::RowWise;
 use crate::verbs::{find, sort, tables};
 
@@ -223,7 +223,7 @@ fn grouped_select(
     let key_names = names(by)?;
     let (value_names, columns) = if query.columns.is_empty() {
         // Without columns, the result is the last row of each group.
-        let request = Request { aggregate: Aggregate::Last, arguments: vec![0] };
+        let request = Aggregation { aggregate: Aggregate::Last, arguments: vec![0] };
         let number = [RowWise::Number(selected.rows.clone())];
         let lasts = grouped.aggregate(&context.allowance, &number, &[request], selected.count())?;
         let lasts = lasts.and_then(|mut l| l.pop()).and_then(|l| crate::verbs::convert::rows(&l)).unwrap_or_default();

@@ -59,19 +59,19 @@ impl Term {
 }
 
 /// A parsed text.
-pub struct Program {
+pub struct ParsedText {
     pub code: Code,
     /// The last statement is an assignment or ends in a semicolon, so the console prints nothing.
     pub silent: bool,
 }
 
 /// Parses statements; names are resolved in `namespace` (null for the root).
-pub fn program(text: &[u8], namespace: Sym) -> Result<Program, QError> {
+pub fn program(text: &[u8], namespace: Sym) -> Result<ParsedText, QError> {
     program_among(text, namespace, Vec::new())
 }
 
 /// As [`program`], with some names as locals.
-pub fn program_among(text: &[u8], namespace: Sym, locals: Vec<Sym>) -> Result<Program, QError> {
+pub fn program_among(text: &[u8], namespace: Sym, locals: Vec<Sym>) -> Result<ParsedText, QError> {
     let mut parser = Parser::new(text, namespace)?;
     let mut body = match parser.view()? {
         Some(view) => vec![view],
@@ -87,7 +87,7 @@ pub fn program_among(text: &[u8], namespace: Sym, locals: Vec<Sym>) -> Result<Pr
         _ => false,
     };
     let code = resolve::program(&mut body, namespace, locals)?;
-    Ok(Program { code, silent })
+    Ok(ParsedText { code, silent })
 }
 
 /// Parses the text of a lambda.

@@ -349,7 +349,7 @@ pub(crate) struct Linked {
 
 /// A lambda linked with all its callees.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct LinkedProgram {
     /// The lambda itself first.
     pub units: Vec<Linked>,
     pub constants: Vec<Scalar>,
@@ -391,7 +391,7 @@ impl Step {
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub unit: OnceLock<Option<Arc<Unit>>>,
-    pub program: Mutex<Option<Arc<Program>>>,
+    pub program: Mutex<Option<Arc<LinkedProgram>>>,
     pub failures: AtomicU32,
     pub runs: AtomicU32,
     pub left: AtomicU32,

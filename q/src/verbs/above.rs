@@ -11,13 +11,13 @@ use crate::runtime::frame::{Frame, Walk};
 use crate::syntax::ast::{Code, Node};
 use columns::table::{Sym, Table, Value};
 
-type Answer = Result<Value, QError>;
+type Evaluated = Result<Value, QError>;
 
 /// The function of a primitive.
 pub(crate) enum Run {
-    Unary(fn(&mut Context<'_>, Value) -> Answer),
-    Binary(fn(&mut Context<'_>, Value, Value) -> Answer),
-    Many(fn(&mut Context<'_>, Vec<Value>) -> Answer),
+    Unary(fn(&mut Context<'_>, Value) -> Evaluated),
+    Binary(fn(&mut Context<'_>, Value, Value) -> Evaluated),
+    Many(fn(&mut Context<'_>, Vec<Value>) -> Evaluated),
 }
 
 /// Evaluation.
@@ -26,15 +26,15 @@ pub(crate) trait Evaluate {
     fn function(index: u16) -> Option<&'static Run>;
 
     /// Applies `f`: a function, a list or dictionary, a name, a handle.
-    fn apply(&mut self, f: &Value, arguments: Vec<Value>) -> Answer;
+    fn apply(&mut self, f: &Value, arguments: Vec<Value>) -> Evaluated;
 
     /// Applies `f` to one argument.
-    fn call1(&mut self, f: &Value, x: Value) -> Answer {
+    fn call1(&mut self, f: &Value, x: Value) -> Evaluated {
         self.apply(f, vec![x])
     }
 
     /// Applies `f` to two arguments.
-    fn call2(&mut self, f: &Value, x: Value, y: Value) -> Answer {
+    fn call2(&mut self, f: &Value, x: Value, y: Value) -> Evaluated {
         self.apply(f, vec![x, y])
     }
 
@@ -42,25 +42,25 @@ pub(crate) trait Evaluate {
     fn node(&mut self, node: &Node, frame: &mut Frame) -> Walk;
 
     /// Runs code with its arguments.
-    fn run(&mut self, code: &Code, arguments: Vec<Value>) -> Answer;
+    fn run(&mut self, code: &Code, arguments: Vec<Value>) -> Evaluated;
 
     /// Evaluates text; also returns whether the console shows the value.
     fn line(&mut self, text: &[u8]) -> Result<(Value, bool), QError>;
 
     /// Evaluates text; returns the generic null if the console shows nothing.
-    fn text(&mut self, text: &[u8]) -> Answer;
+    fn text(&mut self, text: &[u8]) -> Evaluated;
 
     /// Evaluates a message.
-    fn message(&mut self, object: &Value) -> Answer;
+    fn message(&mut self, object: &Value) -> Evaluated;
 
     /// Runs a command: the text after a backslash, or the argument of `system`.
-    fn command(&mut self, text: &[u8]) -> Answer;
+    fn command(&mut self, text: &[u8]) -> Evaluated;
 
     /// Runs a script file.
-    fn script(&mut self, path: &[u8]) -> Answer;
+    fn script(&mut self, path: &[u8]) -> Evaluated;
 
     /// The value of a global; built-in names come first.
-    fn global(&mut self, name: Sym) -> Answer;
+    fn global(&mut self, name: Sym) -> Evaluated;
 
     /// Assigns a global.
     fn set_global(&mut self, name: Sym, value: Value) -> Result<(), QError>;
@@ -78,32 +78,32 @@ pub(crate) trait Evaluate {
     fn variable(&self, name: &[u8]) -> Option<Value>;
 
     /// `n!x` with a negative number.
-    fn numbered(&mut self, number: i64, x: Value) -> Answer;
+    fn numbered(&mut self, number: i64, x: Value) -> Evaluated;
 }
 
 /// Values and tables in files. Every access to a file fails with `'access` if the evaluation may not
 /// access files.
 pub(crate) trait Stored {
     /// The value in a file.
-    fn stored(&mut self, file: &Value) -> Answer;
+    fn stored(&mut self, file: &Value) -> Evaluated;
 
     /// The value in a file, or the empty list if there is none.
-    fn stored_or_empty(&mut self, file: &Value) -> Answer;
+    fn stored_or_empty(&mut self, file: &Value) -> Evaluated;
 
     /// Writes a value to a file; returns the file's symbol.
-    fn store(&mut self, file: Value, value: &Value) -> Answer;
+    fn store(&mut self, file: Value, value: &Value) -> Evaluated;
 
     /// Writes a value compressed; `how` lists the file's symbol, then the compression parameters.
-    fn store_packed(&mut self, how: &Value, value: &Value) -> Answer;
+    fn store_packed(&mut self, how: &Value, value: &Value) -> Evaluated;
 
     /// The names in a directory; for a file its own symbol, for nothing the empty list.
-    fn stored_names(&mut self, file: Value) -> Answer;
+    fn stored_names(&mut self, file: Value) -> Evaluated;
 
     /// Enumerates over the symbols in a file, appending those that it lacks.
-    fn extend_stored_domain(&mut self, file: Sym, y: Value) -> Answer;
+    fn extend_stored_domain(&mut self, file: Sym, y: Value) -> Evaluated;
 
     /// Reads a splayed table into memory; `'par` for a partitioned one.
-    fn table_on_disk(&mut self, x: &Value) -> Answer;
+    fn table_on_disk(&mut self, x: &Value) -> Evaluated;
 
     /// An empty table with the columns of the table on disk, if `x` is one.
     fn schema_on_disk(&mut self, x: &Value) -> Result<Option<Table>, QError>;

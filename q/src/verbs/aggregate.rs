@@ -94,7 +94,7 @@ pub(crate) struct Grouping<'a> {
 }
 
 /// An aggregate, and the indices of its argument expressions.
-pub(crate) struct Request {
+pub(crate) struct Aggregation {
     pub aggregate: Aggregate,
     pub arguments: Vec<usize>,
 }
@@ -288,12 +288,12 @@ pub(crate) fn to(ids: &[u32]) -> To<'_> {
 pub(crate) fn over(
     allowance: &Allowance,
     expressions: &[RowWise],
-    requests: &[Request],
+    requests: &[Aggregation],
     rows: usize,
     by: Grouping,
 ) -> Result<Option<Vec<Items>>, QError> {
     let samples: Vec<Items> = expressions.iter().map(|e| e.block(0..0)).collect::<Result<_, _>>()?;
-    let picked = |request: &Request, from: &[Items]| -> Vec<Items> {
+    let picked = |request: &Aggregation, from: &[Items]| -> Vec<Items> {
         request.arguments.iter().filter_map(|a| from.get(*a).cloned()).collect()
     };
     let states = || -> Result<Option<Vec<State>>, QError> {
@@ -360,7 +360,7 @@ pub(crate) fn over(
 pub(crate) fn whole(allowance: &Allowance, aggregate: Aggregate, arguments: &[Items]) -> Result<Option<Value>, QError> {
     let rows = arguments.last().map_or(0, Items::len);
     let expressions: Vec<RowWise> = arguments.iter().cloned().map(RowWise::of).collect();
-    let request = Request { aggregate, arguments: (0..arguments.len()).collect() };
+    let request = Aggregation { aggregate, arguments: (0..arguments.len()).collect() };
     let one = over(allowance, &expressions, &[request], rows, Grouping { ids: Ids::One, groups: 1 })?;
     Ok(one.and_then(|mut items| items.pop()).map(|items| items.get(0)))
 }

@@ -7,7 +7,7 @@ use crate::verbs::stats;
 use columns::table::{Items, Value};
 use proto::types;
 
-type Answer = Result<Value, QError>;
+type Evaluated = Result<Value, QError>;
 
 /// The item before the first one in an each-prior: the neutral element if there is one, else a null.
 pub(crate) fn prior_seed(f: &Value, y: &Value) -> Value {
@@ -59,7 +59,7 @@ pub(crate) fn fast_fold(
     seed: Option<&Value>,
     y: &Value,
     scan: bool,
-) -> Option<Answer> {
+) -> Option<Evaluated> {
     let Value::Vector(v) = y else { return None };
     if matches!(v.items, Items::List(_) | Items::Sym(_) | Items::Char(_)) || v.is_empty() || seed.is_some() {
         return None;

@@ -7,7 +7,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::prims;
 use crate::verbs::above::{Evaluate, Stored};
-use crate::verbs::aggregate::{Grouping, Ids, Request};
+use crate::verbs::aggregate::{Aggregation, Grouping, Ids};
 use crate::verbs::rows::{key_by, unkey};
 use crate::verbs::rowwise::RowWise;
 use crate::verbs::{aggregate, find, index};
@@ -378,7 +378,7 @@ pub(crate) fn fby(context: &mut Context, x: Value, y: Value) -> Result {
     if let (Some(aggregate), Value::Vector(v)) = (aggregate::of(&f).filter(|a| a.arity() == 1), &data)
         && !matches!(v.items, Items::List(_))
     {
-        let request = Request { aggregate, arguments: vec![0] };
+        let request = Aggregation { aggregate, arguments: vec![0] };
         let by = Grouping { ids: Ids::Given(&groups.ids), groups: groups.firsts.len() };
         let column = RowWise::of(v.items.clone());
         if let Some([result]) = aggregate::over(&context.allowance, &[column], &[request], y.count(), by)?.as_deref() {

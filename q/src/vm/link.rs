@@ -2,7 +2,7 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::scalar::Scalar;
-use crate::syntax::steps::{Callee, Early, Guard, Linked, Program, Step, Unit};
+use crate::syntax::steps::{Callee, Early, Guard, Linked, LinkedProgram, Step, Unit};
 use columns::kernel::zip::Comparison;
 use columns::table::function::Function;
 use columns::table::{Sym, Value};
@@ -27,9 +27,9 @@ fn position(list: &mut Vec<Sym>, name: Sym) -> Option<u16> {
 }
 
 /// Links a lambda; `None` if the VM cannot run one of the lambdas that it calls.
-pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<Program> {
+pub(super) fn program(context: &Context, first: Arc<Unit>) -> Option<LinkedProgram> {
     let mut units = vec![first];
-    let mut program = Program {
+    let mut program = LinkedProgram {
         units: Vec::new(),
         constants: Vec::new(),
         objects: Vec::new(),

@@ -21,7 +21,7 @@ use crate::runtime::error::QError;
 use crate::runtime::registers::Registers;
 use crate::runtime::scalar::{Scalar, is_object};
 use crate::syntax::lambda;
-use crate::syntax::steps::{Program, Slot, Unit};
+use crate::syntax::steps::{LinkedProgram, Slot, Unit};
 use columns::table::function::{Function, Lambda};
 use columns::table::{Sym, Value};
 pub(crate) use in_place::{Change, push, put};
@@ -49,7 +49,7 @@ impl Slot {
     }
 
     /// Returns the linked program, relinked if a called global changed; `None` if the VM cannot run it.
-    fn program(&self, context: &Context, lambda: &Lambda) -> Option<Arc<Program>> {
+    fn program(&self, context: &Context, lambda: &Lambda) -> Option<Arc<LinkedProgram>> {
         if self.failures.load(Ordering::Relaxed) >= TRIES || self.is_mostly_left() {
             return None;
         }
@@ -89,7 +89,7 @@ impl Slot {
 pub(crate) struct Runner<'l> {
     lambda: &'l Lambda,
     slot: &'l Slot,
-    program: Arc<Program>,
+    program: Arc<LinkedProgram>,
     machine: Box<Registers>,
     /// Number of objects that belong to the program and its globals; those of the arguments follow.
     held: usize,

@@ -21,7 +21,7 @@ use crate::runtime::error::QError;
 use crate::runtime::op::Op;
 use crate::runtime::registers::{Frame, Registers, WINDOW};
 use crate::runtime::scalar::Scalar;
-use crate::syntax::steps::{Early, Program, Step};
+use crate::syntax::steps::{Early, LinkedProgram, Step};
 use crate::verbs::arith::{holds, long_div, long_mod};
 use columns::kernel::num::Num;
 use columns::kernel::zip::{Arithmetic, Comparison};
@@ -72,7 +72,7 @@ impl Registers {
     pub(super) fn run(
         &mut self,
         context: &mut Context,
-        program: &Program,
+        program: &LinkedProgram,
         arguments: &[Scalar],
         feed: Option<&mut Feed>,
     ) -> Outcome {
@@ -96,7 +96,7 @@ impl Registers {
     fn steps(
         &mut self,
         context: &mut Context,
-        program: &Program,
+        program: &LinkedProgram,
         mut feed: Option<&mut Feed>,
     ) -> Result<bool, Box<(QError, u16, usize)>> {
         let held = self.objects.len();
@@ -503,7 +503,7 @@ impl Registers {
     }
 
     /// Adds the frames that the evaluator would report to an error. The caller adds the outermost function.
-    fn trace(&self, context: &Context, program: &Program, error: QError, unit: u16, pc: usize) -> QError {
+    fn trace(&self, context: &Context, program: &LinkedProgram, error: QError, unit: u16, pc: usize) -> QError {
         let (mut error, mut unit, mut pc) = (error, unit, pc);
         for frame in self.frames.iter().rev().take(QError::MAX_TRACE + 1) {
             if let Some(code) = program.units.get(usize::from(unit)) {

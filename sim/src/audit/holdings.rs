@@ -158,7 +158,7 @@ impl Auditor {
     }
 
     /// Returns the next update at or behind `from` that a subscriber receives, and the place behind it.
-    pub fn next_told(&self, date: i32, from: usize, filter: &Filter) -> Option<(u64, usize)> {
+    pub fn next_received(&self, date: i32, from: usize, filter: &Filter) -> Option<(u64, usize)> {
         let records = self.days.get(&date)?.records.get(from..)?;
         let wanted = |syms: &[u8], table| syms.iter().any(|sym| filter.wants(table, *sym));
         let at = records.iter().position(|record| wanted(&record.syms, record.table))?;

@@ -4,7 +4,7 @@ use crate::clock::VirtualClock;
 use bytes::Bytes;
 use elastick::config::Limit;
 use elastick::metrics::Snapshot;
-use elastick::net::{ConnId, Links, Peer, Request};
+use elastick::net::{ConnId, Links, Peer, SyncRequest};
 use elastick::sys::clock::Clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// An action that the tickerplant requests.
 #[derive(Debug)]
-pub enum Wish {
+pub enum LinkAction {
     Send(ConnId, Bytes),
     Close(ConnId),
 }
@@ -21,8 +21,8 @@ pub enum Wish {
 pub struct ModelLinks {
     clock: Arc<VirtualClock>,
     open: BTreeMap<ConnId, Peer>,
-    request: Option<Request>,
-    pub wishes: Vec<Wish>,
+    request: Option<SyncRequest>,
+    pub actions: Vec<LinkAction>,
     pub notices: Vec<ConnId>,
 }
 
@@ -41,7 +41,7 @@ impl ModelLinks {
             clock: Arc::clone(clock),
             open: BTreeMap::new(),
             request: None,
-            wishes: Vec::new(),
+            actions: Vec::new(),
             notices: Vec::new(),
         }
     }
@@ -63,7 +63,7 @@ impl ModelLinks {
 
     /// Sets whether the next message expects a response.
     pub fn asks(&mut self, conn: Option<ConnId>) {
-        self.request = conn.map(|conn| Request::new(conn, 0));
+        self.request = conn.map(|conn| SyncRequest::new(conn, 0));
     }
 }
 
@@ -76,22 +76,22 @@ impl Links for ModelLinks {
         self.open.keys().find(|conn| conn.handle() == handle).copied()
     }
 
-    fn request(&self) -> Option<Request> {
+    fn request(&self) -> Option<SyncRequest> {
         self.request
     }
 
     fn send(&mut self, conn: ConnId, messages: Bytes) {
         if self.open.contains_key(&conn) {
-            self.wishes.push(Wish::Send(conn, messages));
+            self.actions.push(LinkAction::Send(conn, messages));
         }
     }
 
-    fn reply(&mut self, request: Request, message: Bytes) {
+    fn reply(&mut self, request: SyncRequest, message: Bytes) {
         self.send(request.conn, message);
     }
 
     fn close(&mut self, conn: ConnId, _: &str) {
-        self.wishes.push(Wish::Close(conn));
+        self.actions.push(LinkAction::Close(conn));
     }
 
     fn pause(&mut self, _: ConnId) {}

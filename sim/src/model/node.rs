@@ -9,7 +9,7 @@ use crate::process::Process as Surroundings;
 use elastick::config::Limits;
 use elastick::config::options::Protocol;
 use elastick::config::units::Scale;
-use elastick::rdb::capacity::{Answer, Ask};
+use elastick::rdb::capacity::{FleetReply, FleetRequest};
 use elastick::rdb::ingest::{Fault, Identity, Ingest};
 use elastick::rdb::meter::Meter;
 use elastick::rdb::options::NodeOptions;
@@ -96,8 +96,8 @@ const TIME: Virtual = Virtual { elapsed: Duration::from_secs(3600), wall: Durati
 struct Process {
     ingest: Ingest,
     shared: Arc<Shared>,
-    asked: Receiver<Ask>,
-    answers: Sender<Answer>,
+    asked: Receiver<FleetRequest>,
+    answers: Sender<FleetReply>,
     connected: bool,
     comes_round: bool,
     filled: bool,
@@ -197,7 +197,9 @@ impl Node {
                     return Ok(self.after(Err(Fault::Unreadable("a message is too long".to_string())), context));
                 }
                 let Some(process) = &mut self.process else { return Ok(Output::default()) };
-                let Some(body) = mutants::hears(&header, &body, &process.shared) else { return Ok(Output::default()) };
+                let Some(body) = mutants::receive(&header, &body, &process.shared) else {
+                    return Ok(Output::default());
+                };
                 let goes_on = process.ingest.message(&header, &body);
                 // A replaying node reads on in an iteration of its own, which may come later.
                 process.comes_round = !goes_on && process.ingest.is_busy();
@@ -261,9 +263,9 @@ impl Node {
             drop(process.ingest.take_output());
         }
         while let Ok(ask) = process.asked.try_recv() {
-            if ask == Ask::Terminate {
+            if ask == FleetRequest::Terminate {
                 // Whether the node may end is a rule (`rules::may_end`). Sending fails only if the node has ended.
-                let _ = process.answers.send(Answer::Terminated);
+                let _ = process.answers.send(FleetReply::Terminated);
                 process.ingest.idle();
             }
         }

@@ -4,7 +4,7 @@
 use super::node;
 use super::state::{State as Whole, Wire};
 use super::steps::Model;
-use super::tick::{self, Row, Said};
+use super::tick::{self, Row, TickOutput};
 use crate::audit::holdings;
 use elastick::queue::State;
 use elastick::rdb::policy::Phase;
@@ -32,7 +32,7 @@ fn behind_the_log(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> 
 }
 
 /// With no message in flight, queries on a node see what the table says of it.
-fn as_told(tick: &tick::Facts, row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
+fn node_agrees(tick: &tick::Facts, row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
     let mut shown: Vec<&Range<u64>> = node.windows.iter().filter(|held| !held.open).map(|held| &held.window).collect();
     let mut held: Vec<&Range<u64>> = row.iter().flat_map(|row| &row.held).map(|(window, _)| window).collect();
     shown.sort_by_key(|window| window.start);
@@ -109,9 +109,9 @@ fn state_agrees(row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
 ///
 /// # Errors
 /// The connection that is closed.
-pub fn closes_own_only(from: u8, said: &[Said]) -> Result<(), String> {
+pub fn closes_own_only(from: u8, said: &[TickOutput]) -> Result<(), String> {
     let other = said.iter().find_map(|said| match said {
-        Said::Closes(place) if place / 2 != from / 2 => Some(place / 2),
+        TickOutput::Closes(place) if place / 2 != from / 2 => Some(place / 2),
         _ => None,
     });
     match other {
@@ -143,7 +143,7 @@ impl Model {
                 let quiet = wire.as_ref().is_some_and(is_quiet) && tick.up && !node.comes_round && !node.replays;
                 if quiet {
                     let row = tick.rows.iter().find(|row| row.place == Some(at));
-                    as_told(&tick, row, node)?;
+                    node_agrees(&tick, row, node)?;
                     state_agrees(row, node)?;
                 }
             }

@@ -4,7 +4,7 @@ use super::node::{self, Node};
 use super::parts::Parts;
 use super::rules;
 use super::state::{AllWires, Kind, Left, Place, State, Wire, Wires};
-use super::tick::{self, Said, Tick};
+use super::tick::{self, Tick, TickOutput};
 use super::{Bounds, Context, TWIN, updates};
 use std::rc::Rc;
 
@@ -277,12 +277,12 @@ impl Model {
         state.tick = to;
         for said in said.iter() {
             match said {
-                Said::Message(place, message) => self.change(state, place / 2, place % 2, |wire| {
+                TickOutput::Message(place, message) => self.change(state, place / 2, place % 2, |wire| {
                     if wire.node {
                         wire.down.push(*message);
                     }
                 }),
-                Said::Closes(place) => self.change(state, place / 2, place % 2, |wire| {
+                TickOutput::Closes(place) => self.change(state, place / 2, place % 2, |wire| {
                     wire.tick = false;
                     wire.up.clear();
                 }),

@@ -1,7 +1,7 @@
 //! The model's tickerplant: production's service with its disk, across crashes and restarts.
 
 use super::Context;
-use super::links::{ModelLinks, Wish, conn, place};
+use super::links::{LinkAction, ModelLinks, conn, place};
 use super::parts::Part;
 use super::updates::{self, DAYS, FIRST_DATE, LOG_DIR, TABLE, Tips, log_path};
 use crate::audit::queues;
@@ -44,7 +44,7 @@ pub enum Input {
 
 /// An output of the tickerplant; the `u8` is the connection's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum TickOutput {
     Message(u8, u32),
     Closes(u8),
 }
@@ -166,24 +166,26 @@ impl Tick {
     }
 
     /// Ends the event-loop iteration and runs the work of other threads.
-    fn settle(&mut self, context: &mut Context) -> Vec<Said> {
+    fn settle(&mut self, context: &mut Context) -> Vec<TickOutput> {
         let mut said = Vec::new();
         while let Some(service) = &mut self.service {
             service.plant.end_iteration(&mut self.links);
-            let (wishes, notices) = (std::mem::take(&mut self.links.wishes), std::mem::take(&mut self.links.notices));
-            let is_done = wishes.is_empty() && notices.is_empty() && !self.process.work_is_due();
-            for wish in wishes {
+            let (actions, notices) = (std::mem::take(&mut self.links.actions), std::mem::take(&mut self.links.notices));
+            let is_done = actions.is_empty() && notices.is_empty() && !self.process.work_is_due();
+            for wish in actions {
                 match wish {
-                    Wish::Send(to, bytes) if place(to) == PUBLISHER => self.acknowledged_by(&bytes),
-                    Wish::Send(to, bytes) => {
-                        said.extend(context.messages.cut(&bytes).into_iter().map(|m| Said::Message(place(to), m)));
+                    LinkAction::Send(to, bytes) if place(to) == PUBLISHER => self.acknowledged_by(&bytes),
+                    LinkAction::Send(to, bytes) => {
+                        said.extend(
+                            context.messages.cut(&bytes).into_iter().map(|m| TickOutput::Message(place(to), m)),
+                        );
                     }
-                    Wish::Close(which) => {
+                    LinkAction::Close(which) => {
                         if self.links.remove(which)
                             && let Some(service) = &mut self.service
                         {
                             mutants::closed(&mut service.plant, which, &mut self.links);
-                            said.push(Said::Closes(place(which)));
+                            said.push(TickOutput::Closes(place(which)));
                         }
                     }
                 }
@@ -200,7 +202,7 @@ impl Tick {
         }
         // Output on different connections has no order.
         said.sort_by_key(|said| match said {
-            Said::Message(place, _) | Said::Closes(place) => *place,
+            TickOutput::Message(place, _) | TickOutput::Closes(place) => *place,
         });
         said
     }
@@ -233,7 +235,7 @@ impl Tick {
         self.links = ModelLinks::new(&self.clock);
     }
 
-    fn acts(&mut self, input: &Input, context: &mut Context) -> Result<Vec<Said>, String> {
+    fn acts(&mut self, input: &Input, context: &mut Context) -> Result<Vec<TickOutput>, String> {
         // No two grace periods end at once, unless they began with a restart. A connection without a subscriber begins none: otherwise a
         // name that is rejected repeatedly would let time pass without end.
         if matches!(input, Input::Closed(which) if self.has_subscriber(*which)) {
@@ -344,7 +346,7 @@ fn row(sub: &queue::Subscriber) -> Row {
 
 impl Part for Tick {
     type Input = Input;
-    type Output = Vec<Said>;
+    type Output = Vec<TickOutput>;
     type Facts = Facts;
 
     fn new(_: &Context) -> Tick {
@@ -363,7 +365,7 @@ impl Part for Tick {
         }
     }
 
-    fn tell(&mut self, input: &Input, context: &mut Context) -> Vec<Said> {
+    fn tell(&mut self, input: &Input, context: &mut Context) -> Vec<TickOutput> {
         match self.acts(input, context) {
             Ok(said) => said,
             Err(text) => {

@@ -132,7 +132,7 @@ pub fn is_planted(defect: Defect) -> bool {
 }
 
 /// A message as a mutant passes it on.
-enum Told {
+enum Delivered {
     Unchanged,
     /// This object in its place.
     Instead(Vec<u8>),

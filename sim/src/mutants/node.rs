@@ -1,8 +1,8 @@
 //! Mutants around a node's ingest.
 
-use super::{Defect, Told, is_planted, object, planted};
+use super::{Defect, Delivered, is_planted, object, planted};
 use elastick::protocol::{FromNode, Joined, ToNode};
-use elastick::rdb::capacity::Ask;
+use elastick::rdb::capacity::FleetRequest;
 use elastick::rdb::ingest::Fault;
 use elastick::rdb::policy::Phase;
 use elastick::rdb::shared::Shared;
@@ -19,19 +19,19 @@ const DOZES_EVERY_S: u64 = 100;
 const LISTENS_S: u64 = 20;
 
 /// Returns a message as the node gets it; `None` if it does not.
-pub fn hears<'a>(header: &Header, body: &'a [u8], shared: &Shared) -> Option<Cow<'a, [u8]>> {
+pub fn receive<'a>(header: &Header, body: &'a [u8], shared: &Shared) -> Option<Cow<'a, [u8]>> {
     let told = match planted() {
-        Some(defect) => changed(header, body, shared, defect).unwrap_or(Told::Unchanged),
-        None => Told::Unchanged,
+        Some(defect) => changed(header, body, shared, defect).unwrap_or(Delivered::Unchanged),
+        None => Delivered::Unchanged,
     };
     match told {
-        Told::Unchanged => Some(Cow::Borrowed(body)),
-        Told::Instead(body) => Some(Cow::Owned(body)),
-        Told::Nothing => None,
+        Delivered::Unchanged => Some(Cow::Borrowed(body)),
+        Delivered::Instead(body) => Some(Cow::Owned(body)),
+        Delivered::Nothing => None,
     }
 }
 
-fn changed(header: &Header, body: &[u8], shared: &Shared, defect: Defect) -> Option<Told> {
+fn changed(header: &Header, body: &[u8], shared: &Shared, defect: Defect) -> Option<Delivered> {
     if let Some(update) = update::update(body) {
         let next = shared.view().state.windows.iter().find(|shown| shown.open)?.window.next;
         if defect != Defect::NoDedupOnResume || update.index? >= next {
@@ -41,13 +41,13 @@ fn changed(header: &Header, body: &[u8], shared: &Shared, defect: Defect) -> Opt
         let mut again = body.to_vec();
         again.truncate(again.len().checked_sub(INDEX_BYTES)?);
         again.extend(next.to_le_bytes());
-        return Some(Told::Instead(again));
+        return Some(Delivered::Instead(again));
     }
     let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
     if header.kind == MessageKind::Response {
         let joined = Joined::decode(&view).ok().filter(|joined| joined.drop && defect == Defect::DropNotHeeded)?;
         let kept = Joined { drop: false, ..joined }.encode().ok()?;
-        return Some(Told::Instead(object(&kept)));
+        return Some(Delivered::Instead(object(&kept)));
     }
     let message = match (ToNode::decode(&view).ok()??, defect) {
         (ToNode::Live(mut live), Defect::SuccessorStartsLate) if live.first > 0 && live.first < live.tip => {
@@ -69,10 +69,10 @@ fn changed(header: &Header, body: &[u8], shared: &Shared, defect: Defect) -> Opt
         (ToNode::Rebuild(_), Defect::LostWindowForgotten)
         | (ToNode::Schema { index: None, .. }, Defect::ChangeToldAtTipOnly)
         | (ToNode::Drop, Defect::DropNotHeeded)
-        | (ToNode::End { .. }, Defect::DayEndForgetsNothing) => return Some(Told::Nothing),
+        | (ToNode::End { .. }, Defect::DayEndForgetsNothing) => return Some(Delivered::Nothing),
         _ => return None,
     };
-    Some(Told::Instead(object(&message.encode().ok()?)))
+    Some(Delivered::Instead(object(&message.encode().ok()?)))
 }
 
 /// Returns whether the node hears nothing at this time.
@@ -110,11 +110,11 @@ pub fn wanted(desired: u32, failures: u32) -> u32 {
 }
 
 /// The way of a node's requests to its fleet.
-pub struct Asking(Option<(Receiver<Ask>, Sender<Ask>)>);
+pub struct Asking(Option<(Receiver<FleetRequest>, Sender<FleetRequest>)>);
 
 impl Asking {
     /// Returns the end for the node, and the way from there to the fleet.
-    pub fn to(fleet: Sender<Ask>) -> (Sender<Ask>, Asking) {
+    pub fn to(fleet: Sender<FleetRequest>) -> (Sender<FleetRequest>, Asking) {
         if !is_planted(Defect::RolledNodeReplacesOthers) {
             return (fleet, Asking(None));
         }
@@ -125,7 +125,7 @@ impl Asking {
     /// Passes requests on. A node that does not watch launches any more does not say so.
     pub fn pass_on(&self) {
         let Some((asked, fleet)) = &self.0 else { return };
-        let is_passed = |ask: &Ask| !matches!(ask, Ask::Joined(joined) if joined.is_empty());
+        let is_passed = |ask: &FleetRequest| !matches!(ask, FleetRequest::Joined(joined) if joined.is_empty());
         // The fleet's end lives as long as the node.
         asked.try_iter().filter(is_passed).for_each(|ask| drop(fleet.send(ask)));
     }

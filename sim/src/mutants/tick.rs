@@ -1,6 +1,6 @@
 //! Mutants around a tickerplant's service.
 
-use super::{Defect, Told, is_planted, object, planted};
+use super::{Defect, Delivered, is_planted, object, planted};
 use elastick::log::{Keep, LogReader, Proof, Reads, queue_path, window_proof};
 use elastick::net::{ConnId, Links};
 use elastick::protocol::{Filter, FromNode, Join, Leaving, names};
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 /// The tickerplant receives a message.
 pub fn handle(service: &mut TickService, conn: ConnId, header: &Header, body: &[u8], links: &mut dyn Links) {
     let told = match planted() {
-        Some(defect) => changed(&service.plant, conn, header, body, defect).unwrap_or(Told::Unchanged),
-        None => Told::Unchanged,
+        Some(defect) => changed(&service.plant, conn, header, body, defect).unwrap_or(Delivered::Unchanged),
+        None => Delivered::Unchanged,
     };
     match told {
-        Told::Unchanged => service.handle(conn, header, body, links),
-        Told::Instead(body) => service.handle(conn, header, &body, links),
-        Told::Nothing => {}
+        Delivered::Unchanged => service.handle(conn, header, body, links),
+        Delivered::Instead(body) => service.handle(conn, header, &body, links),
+        Delivered::Nothing => {}
     }
 }
 
@@ -72,7 +72,7 @@ pub fn lost_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Returns a message as a tickerplant with the mutant takes it; `None` for one that the mutant does not concern.
-fn changed(plant: &Plant, conn: ConnId, header: &Header, body: &[u8], defect: Defect) -> Option<Told> {
+fn changed(plant: &Plant, conn: ConnId, header: &Header, body: &[u8], defect: Defect) -> Option<Delivered> {
     let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
     let items: Vec<View<'_>> = view.list()?.iter().collect();
     let (name, args) = items.split_first()?;
@@ -80,12 +80,12 @@ fn changed(plant: &Plant, conn: ConnId, header: &Header, body: &[u8], defect: De
     if name == ".u.upd" {
         let is_lost =
             defect == Defect::AsyncUpdateSwallowed && header.kind == MessageKind::Async && body.len().is_multiple_of(7);
-        return is_lost.then_some(Told::Nothing);
+        return is_lost.then_some(Delivered::Nothing);
     }
     let mut out = Vec::new();
     if name == names::JOIN {
         joining(Join::decode(args).ok()?, defect)?.append(&mut out).ok()?;
-        return Some(Told::Instead(object(&out)));
+        return Some(Delivered::Instead(object(&out)));
     }
     let message = match (FromNode::decode(name, args).ok()??, defect) {
         (FromNode::Rolling { next, proof, date }, Defect::WindowOffByOne) => {
@@ -94,7 +94,7 @@ fn changed(plant: &Plant, conn: ConnId, header: &Header, body: &[u8], defect: De
         (FromNode::Rolling { next, .. }, Defect::PolicyBeforeWindow) => {
             let own = plant.queue().by_handle(Handle(conn.handle()))?;
             let (_, open) = plant.queue().live(&own.queue)?;
-            return (open.0 == next).then_some(Told::Nothing);
+            return (open.0 == next).then_some(Delivered::Nothing);
         }
         (FromNode::Rolling { next, date, .. }, Defect::ProofNotChecked) => {
             let own = plant.queue().by_handle(Handle(conn.handle()))?;
@@ -120,7 +120,7 @@ fn changed(plant: &Plant, conn: ConnId, header: &Header, body: &[u8], defect: De
         _ => return None,
     };
     message.append(&mut out).ok()?;
-    Some(Told::Instead(object(&out)))
+    Some(Delivered::Instead(object(&out)))
 }
 
 fn joining(join: Join<Subscription>, defect: Defect) -> Option<Join> {

@@ -22,7 +22,7 @@ const GLANCE: Duration = Duration::from_secs(1);
 pub const GROUP: &str = "rdb";
 
 /// State of the cluster at one moment.
-pub struct Answer {
+pub struct ClusterState {
     pub tip: u64,
     pub durable: Option<u64>,
     pub rows: Vec<Row>,
@@ -53,14 +53,14 @@ impl Cluster {
     }
 
     /// Polls tickerplant, fleet and nodes.
-    pub fn ask(&mut self) -> Result<Answer, CliError> {
+    pub fn ask(&mut self) -> Result<ClusterState, CliError> {
         let answer = self.query("(.u.j;.u.stats;.u.asg.tab)")?;
         let index = |value: Option<Value>| value?.as_long().and_then(|n| u64::try_from(n).ok());
         let table = answer.item(2).ok_or_else(|| CliError::Failed("the tickerplant has no .u.asg.tab".to_string()))?;
         let mut rows = queue_table::rows(&table)
             .ok_or_else(|| CliError::Failed("the tickerplant's .u.asg.tab is not a table".to_string()))?;
         rows.iter_mut().for_each(|row| self.refresh(row));
-        Ok(Answer {
+        Ok(ClusterState {
             tip: index(answer.item(0))
                 .ok_or_else(|| CliError::Failed("the tickerplant's .u.j is not a number".to_string()))?,
             durable: index(answer.item(1).and_then(|stats| stats.lookup("durable"))),

@@ -1,7 +1,7 @@
 //! The demo's day: start, watch, prove, end.
 
 use super::DemoOptions;
-use super::cluster::{self, Answer, Cluster, GROUP, NodeAnswer};
+use super::cluster::{self, Cluster, ClusterState, GROUP, NodeAnswer};
 use super::history::{History, Look, node_state};
 use super::processes::{Directory, Process, number_after};
 use super::proof::{self, Held};
@@ -188,7 +188,7 @@ impl Day {
         stop: &AtomicBool,
         patience: Duration,
         what: &str,
-        mut wanted: impl FnMut(&Answer) -> bool,
+        mut wanted: impl FnMut(&ClusterState) -> bool,
     ) -> Result<(), CliError> {
         let by = Instant::now().checked_add(patience);
         loop {
@@ -237,7 +237,7 @@ impl Day {
     }
 
     /// Polls the cluster once, records the result and draws it.
-    fn look(&mut self, share: f64) -> Result<Answer, CliError> {
+    fn look(&mut self, share: f64) -> Result<ClusterState, CliError> {
         self.tickerplant.must_run()?;
         self.fleet.must_run()?;
         let answer = self.cluster.ask()?;
@@ -304,7 +304,7 @@ impl Day {
 }
 
 /// Whether the group is full and all of its nodes have rolled, so that none will take over a missing window.
-fn nobody_will_come(answer: &Answer) -> bool {
+fn nobody_will_come(answer: &ClusterState) -> bool {
     let fleet = &answer.fleet;
     fleet.desired >= fleet.max
         && fleet.members.iter().all(|member| member.stage == Stage::InService)
@@ -378,7 +378,7 @@ fn rates(looks: &[(Instant, u64, u64)]) -> (f64, f64) {
     (tip.saturating_sub(*tip_then) as f64 / seconds, rows.saturating_sub(*rows_then) as f64 / seconds)
 }
 
-fn nodes(answer: &Answer) -> Vec<NodeView> {
+fn nodes(answer: &ClusterState) -> Vec<NodeView> {
     let members = answer.fleet.members.iter();
     members
         .map(|member| {

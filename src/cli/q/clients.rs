@@ -9,10 +9,10 @@ use crate::net::inbox::{End, Inbox, Message};
 use crate::net::reactor::Parts;
 use crate::net::remote::{self, encoded};
 use crate::net::{
-    CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Request, Service, message, socket_directory,
+    CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Service, SyncRequest, message, socket_directory,
 };
 use crate::q::QError;
-use crate::q::handlers::{Event, Handler, Outcome, Verdict};
+use crate::q::handlers::{Handler, HandlerEvent, Outcome, Verdict};
 use crate::q::handles::Peer;
 use crate::q::session::Door;
 use crate::table::Value;
@@ -37,7 +37,7 @@ pub type Tell = Arc<dyn Fn(Happened) + Send + Sync>;
 enum Command {
     Send(ConnId, Bytes),
     /// A message has been evaluated, with the response to send.
-    Done(ConnId, Option<(Request, Bytes)>),
+    Done(ConnId, Option<(SyncRequest, Bytes)>),
     Page(ConnId, Option<Bytes>),
     Verdict(ConnId, Verdict),
     Close(ConnId),
@@ -76,14 +76,14 @@ struct Clients {
 }
 
 impl Clients {
-    fn ask(&self, conn: ConnId, peer: &crate::net::Peer, event: Event, answer: Answer) {
+    fn ask(&self, conn: ConnId, peer: &crate::net::Peer, event: HandlerEvent, answer: Respond) {
         let (user, address) = (peer.user.clone(), peer.z_a());
         (self.tell)(Happened::Asked { handle: conn.handle(), user, address, event, answer });
     }
 }
 
 /// Sends the response to an HTTP request.
-type Answer = Box<dyn FnOnce(Option<Outcome>) + Send>;
+type Respond = Box<dyn FnOnce(Option<Outcome>) + Send>;
 
 impl Service for Clients {
     fn opened(&mut self, conn: ConnId, peer: &crate::net::Peer, ctl: &mut Control) {
@@ -124,10 +124,10 @@ impl Service for Clients {
         let own = self.own.clone();
         let done = Box::new(move || own.tell(Command::Done(conn, None)));
         let inbox = Arc::clone(&connection.inbox);
-        (self.tell)(Happened::Web { inbox, event: Event::Web { is_text, payload }, done });
+        (self.tell)(Happened::Web { inbox, event: HandlerEvent::Web { is_text, payload }, done });
     }
 
-    fn request(&mut self, conn: ConnId, request: &http::Request, peer: &crate::net::Peer, _: &mut Control) -> bool {
+    fn request(&mut self, conn: ConnId, request: &http::HttpRequest, peer: &crate::net::Peer, _: &mut Control) -> bool {
         if !self.set.has(Handler::of_method(request.method)) {
             return false;
         }
@@ -139,11 +139,17 @@ impl Service for Clients {
             };
             own.tell(Command::Page(conn, page));
         };
-        self.ask(conn, peer, Event::Page(request.for_handler()), Box::new(answer));
+        self.ask(conn, peer, HandlerEvent::Page(request.for_handler()), Box::new(answer));
         true
     }
 
-    fn authorise(&mut self, conn: ConnId, request: &http::Request, peer: &crate::net::Peer, _: &mut Control) -> bool {
+    fn authorise(
+        &mut self,
+        conn: ConnId,
+        request: &http::HttpRequest,
+        peer: &crate::net::Peer,
+        _: &mut Control,
+    ) -> bool {
         if !self.set.has(Handler::Authorise) {
             return false;
         }
@@ -155,7 +161,7 @@ impl Service for Clients {
             };
             own.tell(Command::Verdict(conn, verdict));
         };
-        self.ask(conn, peer, Event::Authorise(request.for_handler()), Box::new(answer));
+        self.ask(conn, peer, HandlerEvent::Authorise(request.for_handler()), Box::new(answer));
         true
     }
 

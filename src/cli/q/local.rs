@@ -8,7 +8,7 @@ use super::output::Screen;
 use super::peers::{HandlersSet, Happened};
 use super::signals;
 use crate::cli::CliError;
-use crate::net::inbox::{Answer, Inbox, Message};
+use crate::net::inbox::{Inbox, Message, Respond};
 use crate::net::remote;
 use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
@@ -25,7 +25,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// Input of the console.
-pub enum Event {
+pub enum ConsoleEvent {
     Typed(Typed),
     Happened(Happened),
 }
@@ -37,7 +37,7 @@ const MAX_SUSPENDED: usize = 20;
 struct Console {
     session: Session,
     screen: Screen,
-    events: Receiver<Event>,
+    events: Receiver<ConsoleEvent>,
     terminal: bool,
     own: Caller,
     /// Next call of `.z.ts`, and its interval in milliseconds.
@@ -54,7 +54,7 @@ struct Console {
     webs: HashSet<i32>,
     trusts_clients: bool,
     /// Senders of deferred responses, by handle, oldest first.
-    put_off: HashMap<i32, VecDeque<Answer>>,
+    put_off: HashMap<i32, VecDeque<Respond>>,
     /// The script of the command line failed.
     script_failed: bool,
     set: Arc<HandlersSet>,
@@ -70,14 +70,15 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
     let terminal = std::io::stdin().is_terminal();
     signals::watch()?;
     let say = tell.clone();
-    let connector = remote::connector(Arc::new(move |inbox| drop(say.send(Event::Happened(Happened::Told(inbox))))));
+    let connector =
+        remote::connector(Arc::new(move |inbox| drop(say.send(ConsoleEvent::Happened(Happened::Told(inbox))))));
     let mut session =
         Session::console(started.start.clone(), Some(connector)).with_threads(started.threads.unwrap_or(0));
     session.set_output(Box::new(screen.clone()));
     let own = Caller { user: user(), address: i32::from_be_bytes([127, 0, 0, 1]), ..Caller::default() };
     session.set_caller(own.clone());
     let say = tell.clone();
-    let say: Tell = Arc::new(move |happened| drop(say.send(Event::Happened(happened))));
+    let say: Tell = Arc::new(move |happened| drop(say.send(ConsoleEvent::Happened(happened))));
     let set = Arc::new(HandlersSet::default());
     session.set_door(Box::new(Port::new(say, started.users.as_ref().map(Into::into), Arc::clone(&set))));
     let mut console = Console {
@@ -99,7 +100,7 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
     };
     console.prepare(started)?;
     let keyboard =
-        Keyboard::start(terminal, console.screen.clone(), move |typed| drop(tell.send(Event::Typed(typed))))?;
+        Keyboard::start(terminal, console.screen.clone(), move |typed| drop(tell.send(ConsoleEvent::Typed(typed))))?;
     console.converse(&keyboard);
     Ok(console.end())
 }
@@ -152,11 +153,11 @@ impl Console {
             self.note_handlers();
             match self.next() {
                 None => self.tick(),
-                Some(Event::Typed(typed)) => {
+                Some(ConsoleEvent::Typed(typed)) => {
                     asked = false;
                     input_ended = self.typed(typed);
                 }
-                Some(Event::Happened(happened)) => self.happened(happened),
+                Some(ConsoleEvent::Happened(happened)) => self.happened(happened),
             }
             self.answer_deferred();
         }
@@ -167,7 +168,7 @@ impl Console {
     }
 
     /// Returns the next event; `None` if the timer is due.
-    fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<ConsoleEvent> {
         let wanted = self.session.setting(Setting::Timer);
         if self.tick.map_or(0, |(_, ms)| ms) != wanted {
             self.tick = (wanted > 0).then(|| (Instant::now(), wanted));
@@ -316,7 +317,7 @@ impl Console {
                 done();
             }
             Happened::Asked { handle, user, address, event, answer } => {
-                let remote = !self.trusts_clients && !matches!(event, handlers::Event::Authorise(_));
+                let remote = !self.trusts_clients && !matches!(event, handlers::HandlerEvent::Authorise(_));
                 let caller =
                     Caller { handle, user, address, remote, grants: Grants { relay: true, ..Grants::default() } };
                 let result = self.event(caller, &event);
@@ -332,7 +333,7 @@ impl Console {
     }
 
     /// Calls the handler of an event on behalf of this caller.
-    fn event(&mut self, caller: Caller, event: &handlers::Event) -> Result<Outcome, QError> {
+    fn event(&mut self, caller: Caller, event: &handlers::HandlerEvent) -> Result<Outcome, QError> {
         let mut limits = self.session.limits();
         limits.deadline = self.client_deadline();
         let (session, handle) = (&mut self.session, caller.handle);
@@ -439,7 +440,7 @@ impl Console {
         if web {
             self.webs.insert(handle);
         }
-        let result = self.event(Caller { remote: false, ..caller }, &handlers::Event::Opened { web });
+        let result = self.event(Caller { remote: false, ..caller }, &handlers::HandlerEvent::Opened { web });
         self.failed(result.map(drop));
     }
 

@@ -1,7 +1,7 @@
 //! Events of the session's connections for the console.
 
 use crate::net::inbox::Inbox;
-use crate::q::handlers::{Event, Handler, Outcome};
+use crate::q::handlers::{Handler, HandlerEvent, Outcome};
 use crate::q::handles::Peer;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,15 @@ pub enum Happened {
     /// Messages have arrived, or the connection has closed.
     Told(Arc<Inbox>),
     /// A WebSocket message.
-    Web { inbox: Arc<Inbox>, event: Event, done: Box<dyn FnOnce() + Send> },
+    Web { inbox: Arc<Inbox>, event: HandlerEvent, done: Box<dyn FnOnce() + Send> },
     /// An HTTP request to authorise or to serve, and the callback for the outcome: `None` if the handler failed.
-    Asked { handle: i32, user: Vec<u8>, address: i32, event: Event, answer: Box<dyn FnOnce(Option<Outcome>) + Send> },
+    Asked {
+        handle: i32,
+        user: Vec<u8>,
+        address: i32,
+        event: HandlerEvent,
+        answer: Box<dyn FnOnce(Option<Outcome>) + Send>,
+    },
 }
 
 /// Handlers that the session has set, for the loop that serves its clients. As in kdb+, no client is served before the script of the

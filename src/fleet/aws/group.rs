@@ -2,7 +2,7 @@
 
 use super::api;
 use super::cloud::Cloud;
-use crate::fleet::scaling::{Next, Request, StepResult};
+use crate::fleet::scaling::{CapacityRequest, Next, StepResult};
 use crate::fleet::{Capacity, Description, FleetError, Member, Stage};
 use aws_sdk_autoscaling::types::{AutoScalingGroup, LifecycleState, ScalingActivityStatusCode};
 use std::collections::BTreeMap;
@@ -130,7 +130,7 @@ pub fn describe(cloud: &mut Cloud, name: &str, sightings: &mut Sightings) -> Res
 /// # Errors
 /// The request should be retried later.
 pub fn at_least(cloud: &mut Cloud, name: &str, wanted: u32, sightings: &mut Sightings) -> Result<Capacity, FleetError> {
-    let mut request = Request::new(wanted);
+    let mut request = CapacityRequest::new(wanted);
     let mut next = Next::Describe;
     loop {
         let heard = match next {

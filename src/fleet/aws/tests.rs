@@ -175,7 +175,7 @@ fn a_missing_permission_is_named_with_its_call() {
 }
 
 #[test]
-fn credentials_that_are_expired_or_missing_are_said_to_be() {
+fn credentials_that_are_expired_or_missing_are_reported() {
     let expired = Reply::error(403, "ExpiredToken", "The security token included in the request is expired");
     let server = Server::of_an_instance().set("DescribeAutoScalingGroups", &[expired]);
     assert!(matches!(open(&server).describe(), Err(FleetError::Credentials { .. })));

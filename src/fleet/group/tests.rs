@@ -9,7 +9,7 @@ fn rules(min: u32, max: u32) -> Rules {
 
 fn started(min: u32, max: u32) -> Group {
     let mut group = Group::new(rules(min, max));
-    group.step(Event::Tick, 0);
+    group.step(GroupEvent::Tick, 0);
     group
 }
 
@@ -20,47 +20,47 @@ fn stages(group: &Group) -> Vec<(u64, Stage)> {
 #[test]
 fn a_group_starts_at_its_minimum() {
     let mut group = Group::new(rules(2, 5));
-    assert_eq!(group.step(Event::Tick, 0), [Action::Launch(Instance(1)), Action::Launch(Instance(2))]);
+    assert_eq!(group.step(GroupEvent::Tick, 0), [Action::Launch(Instance(1)), Action::Launch(Instance(2))]);
 }
 
 #[test]
 fn asking_twice_launches_once() {
     let mut group = started(1, 5);
     let granted = Action::Capacity(Capacity::Granted { desired: 2 });
-    assert_eq!(group.step(Event::AtLeast(2), 1), [granted.clone(), Action::Launch(Instance(2))]);
-    assert_eq!(group.step(Event::AtLeast(2), 2), [granted]);
+    assert_eq!(group.step(GroupEvent::AtLeast(2), 1), [granted.clone(), Action::Launch(Instance(2))]);
+    assert_eq!(group.step(GroupEvent::AtLeast(2), 2), [granted]);
 }
 
 #[test]
 fn one_that_leaves_of_its_own_accord_is_replaced_once_and_before_it_has_ended() {
     let mut group = started(1, 5);
-    group.step(Event::AtLeast(2), 1);
-    let told = group.step(Event::Leaving(Instance(1)), 2);
+    group.step(GroupEvent::AtLeast(2), 1);
+    let told = group.step(GroupEvent::Leaving(Instance(1)), 2);
     assert_eq!(told, [Action::Answer(Ok(())), Action::Launch(Instance(3))]);
-    assert_eq!(group.step(Event::Leaving(Instance(1)), 3), [Action::Answer(Ok(()))], "said again");
-    assert_eq!(group.step(Event::AtLeast(2), 4), [Action::Capacity(Capacity::Granted { desired: 2 })]);
-    assert_eq!(group.step(Event::Tick, 1_000 * SECOND), [], "it ends in its own time");
-    assert_eq!(group.step(Event::Exited(Instance(1)), 1_001 * SECOND), []);
+    assert_eq!(group.step(GroupEvent::Leaving(Instance(1)), 3), [Action::Answer(Ok(()))], "said again");
+    assert_eq!(group.step(GroupEvent::AtLeast(2), 4), [Action::Capacity(Capacity::Granted { desired: 2 })]);
+    assert_eq!(group.step(GroupEvent::Tick, 1_000 * SECOND), [], "it ends in its own time");
+    assert_eq!(group.step(GroupEvent::Exited(Instance(1)), 1_001 * SECOND), []);
     assert_eq!(group.slots().len(), 2);
 }
 
 #[test]
 fn one_that_leaves_ends_with_its_group() {
     let mut group = started(2, 5);
-    group.step(Event::Leaving(Instance(1)), 1);
-    assert!(group.step(Event::Shutdown, 2).contains(&Action::Stop(Instance(1))));
+    group.step(GroupEvent::Leaving(Instance(1)), 1);
+    assert!(group.step(GroupEvent::Shutdown, 2).contains(&Action::Stop(Instance(1))));
 }
 
 #[test]
 fn asking_for_less_changes_nothing() {
     let mut group = started(3, 5);
-    assert_eq!(group.step(Event::AtLeast(1), 1), [Action::Capacity(Capacity::Granted { desired: 3 })]);
+    assert_eq!(group.step(GroupEvent::AtLeast(1), 1), [Action::Capacity(Capacity::Granted { desired: 3 })]);
 }
 
 #[test]
 fn the_maximum_holds_and_the_rejection_says_so() {
     let mut group = started(1, 2);
-    let actions = group.step(Event::AtLeast(4), 1);
+    let actions = group.step(GroupEvent::AtLeast(4), 1);
     let [Action::Capacity(Capacity::Refused { desired: 2, reason }), Action::Launch(_)] = &actions[..] else {
         panic!("{actions:?}")
     };
@@ -70,34 +70,34 @@ fn the_maximum_holds_and_the_rejection_says_so() {
 #[test]
 fn a_dead_instance_is_replaced_by_a_new_one() {
     let mut group = started(1, 3);
-    group.step(Event::Ready(Instance(1)), SECOND);
-    assert_eq!(group.step(Event::Exited(Instance(1)), 2 * SECOND), [Action::Launch(Instance(2))]);
+    group.step(GroupEvent::Ready(Instance(1)), SECOND);
+    assert_eq!(group.step(GroupEvent::Exited(Instance(1)), 2 * SECOND), [Action::Launch(Instance(2))]);
     assert_eq!(group.desired(), 1);
 }
 
 #[test]
 fn a_terminated_instance_is_not_replaced() {
     let mut group = started(1, 3);
-    group.step(Event::AtLeast(2), 1);
-    let actions = group.step(Event::Terminate(Instance(1)), 2);
+    group.step(GroupEvent::AtLeast(2), 1);
+    let actions = group.step(GroupEvent::Terminate(Instance(1)), 2);
     assert_eq!(actions, [Action::Stop(Instance(1)), Action::Answer(Ok(()))]);
-    assert_eq!(group.step(Event::Exited(Instance(1)), 3), []);
+    assert_eq!(group.step(GroupEvent::Exited(Instance(1)), 3), []);
     assert_eq!((group.desired(), stages(&group)), (1, vec![(2, Stage::Starting)]));
 }
 
 #[test]
 fn terminating_twice_takes_one_off_once() {
     let mut group = started(1, 3);
-    group.step(Event::AtLeast(3), 1);
-    group.step(Event::Terminate(Instance(1)), 2);
-    assert_eq!(group.step(Event::Terminate(Instance(1)), 3), [Action::Answer(Ok(()))]);
+    group.step(GroupEvent::AtLeast(3), 1);
+    group.step(GroupEvent::Terminate(Instance(1)), 2);
+    assert_eq!(group.step(GroupEvent::Terminate(Instance(1)), 3), [Action::Answer(Ok(()))]);
     assert_eq!(group.desired(), 2);
 }
 
 #[test]
 fn a_group_at_its_minimum_keeps_its_instances() {
     let mut group = started(1, 3);
-    let actions = group.step(Event::Terminate(Instance(1)), 1);
+    let actions = group.step(GroupEvent::Terminate(Instance(1)), 1);
     assert!(matches!(&actions[..], [Action::Answer(Err(reason))] if reason.contains("minimum of 1")), "{actions:?}");
     assert_eq!(stages(&group), [(1, Stage::Starting)]);
 }
@@ -105,22 +105,22 @@ fn a_group_at_its_minimum_keeps_its_instances() {
 #[test]
 fn an_instance_that_does_not_end_is_killed_after_its_grace() {
     let mut group = started(1, 3);
-    group.step(Event::AtLeast(2), 1);
-    group.step(Event::Terminate(Instance(2)), 2);
+    group.step(GroupEvent::AtLeast(2), 1);
+    group.step(GroupEvent::Terminate(Instance(2)), 2);
     assert_eq!(group.deadline_ns(), Some(2 + 5 * SECOND));
-    assert_eq!(group.step(Event::Tick, 1 + 5 * SECOND), []);
-    assert_eq!(group.step(Event::Tick, 2 + 5 * SECOND), [Action::Kill(Instance(2))]);
-    assert_eq!(group.step(Event::Tick, 3 + 5 * SECOND), []);
+    assert_eq!(group.step(GroupEvent::Tick, 1 + 5 * SECOND), []);
+    assert_eq!(group.step(GroupEvent::Tick, 2 + 5 * SECOND), [Action::Kill(Instance(2))]);
+    assert_eq!(group.step(GroupEvent::Tick, 3 + 5 * SECOND), []);
 }
 
 #[test]
 fn lead_time_runs_from_the_request_until_ready() {
     let mut group = Group::new(Rules { launch_delay_ns: SECOND, ..rules(1, 3) });
-    assert_eq!(group.step(Event::Tick, 0), []);
+    assert_eq!(group.step(GroupEvent::Tick, 0), []);
     assert_eq!(group.deadline_ns(), Some(SECOND));
-    assert_eq!(group.step(Event::Tick, SECOND), [Action::Launch(Instance(1))]);
-    group.step(Event::Ready(Instance(1)), 3 * SECOND);
-    group.step(Event::Ready(Instance(1)), 9 * SECOND);
+    assert_eq!(group.step(GroupEvent::Tick, SECOND), [Action::Launch(Instance(1))]);
+    group.step(GroupEvent::Ready(Instance(1)), 3 * SECOND);
+    group.step(GroupEvent::Ready(Instance(1)), 9 * SECOND);
     assert_eq!(group.last_lead_ns(), Some(3 * SECOND));
 }
 
@@ -130,11 +130,11 @@ fn one_that_fails_at_once_is_replaced_ever_more_slowly() {
     let mut now = 0;
     let mut waits = Vec::new();
     for n in 1..=9 {
-        group.step(Event::Exited(Instance(n)), now);
+        group.step(GroupEvent::Exited(Instance(n)), now);
         let due = group.deadline_ns().expect("a replacement is due");
         waits.push(due - now);
         now = due;
-        assert_eq!(group.step(Event::Tick, now), [Action::Launch(Instance(n + 1))]);
+        assert_eq!(group.step(GroupEvent::Tick, now), [Action::Launch(Instance(n + 1))]);
     }
     assert!(waits.windows(2).all(|w| w[0] <= w[1]), "{waits:?}");
     assert_eq!((waits[0], waits[8]), (BACK_OFF_FIRST_NS, MAX_BACK_OFF_NS));
@@ -143,20 +143,20 @@ fn one_that_fails_at_once_is_replaced_ever_more_slowly() {
 #[test]
 fn a_shutdown_ends_all_and_launches_none() {
     let mut group = Group::new(Rules { launch_delay_ns: SECOND, ..rules(1, 3) });
-    group.step(Event::Tick, 0);
-    group.step(Event::Tick, SECOND);
-    group.step(Event::AtLeast(2), SECOND);
-    assert_eq!(group.step(Event::Shutdown, SECOND + 1), [Action::Stop(Instance(1))]);
+    group.step(GroupEvent::Tick, 0);
+    group.step(GroupEvent::Tick, SECOND);
+    group.step(GroupEvent::AtLeast(2), SECOND);
+    assert_eq!(group.step(GroupEvent::Shutdown, SECOND + 1), [Action::Stop(Instance(1))]);
     assert!(!group.is_down());
-    assert_eq!(group.step(Event::Exited(Instance(1)), SECOND + 2), []);
+    assert_eq!(group.step(GroupEvent::Exited(Instance(1)), SECOND + 2), []);
     assert!(group.is_down());
 }
 
 fn in_service(min: u32, desired: u32) -> Group {
     let mut group = started(min, 9);
-    group.step(Event::AtLeast(desired), 0);
+    group.step(GroupEvent::AtLeast(desired), 0);
     for n in 1..=u64::from(desired) {
-        group.step(Event::Ready(Instance(n)), 0);
+        group.step(GroupEvent::Ready(Instance(n)), 0);
     }
     group
 }
@@ -168,8 +168,8 @@ fn notice_of(group: &Group, n: u64, now_ns: u64) -> Option<Notice> {
 #[test]
 fn a_smaller_group_takes_the_newest_that_is_not_protected() {
     let mut group = in_service(0, 3);
-    group.step(Event::Protect(Instance(3), true), 1);
-    assert_eq!(group.step(Event::Exactly(1), 2), [Action::Answer(Ok(()))]);
+    group.step(GroupEvent::Protect(Instance(3), true), 1);
+    assert_eq!(group.step(GroupEvent::Exactly(1), 2), [Action::Answer(Ok(()))]);
     assert_eq!(stages(&group), [(1, Stage::Terminating), (2, Stage::Terminating), (3, Stage::InService)]);
 }
 
@@ -177,11 +177,11 @@ fn a_smaller_group_takes_the_newest_that_is_not_protected() {
 fn a_group_of_protected_instances_shrinks_when_they_no_longer_are() {
     let mut group = in_service(0, 2);
     for n in [1, 2] {
-        group.step(Event::Protect(Instance(n), true), 1);
+        group.step(GroupEvent::Protect(Instance(n), true), 1);
     }
-    assert_eq!(group.step(Event::Exactly(0), 2), [Action::Answer(Ok(()))]);
+    assert_eq!(group.step(GroupEvent::Exactly(0), 2), [Action::Answer(Ok(()))]);
     assert_eq!(notice_of(&group, 1, 2), None);
-    group.step(Event::Protect(Instance(1), false), 3);
+    group.step(GroupEvent::Protect(Instance(1), false), 3);
     let left = Some(Duration::from_secs(30));
     assert_eq!(notice_of(&group, 1, 3), Some(Notice { reason: Reason::Terminating, left }));
 }
@@ -189,7 +189,7 @@ fn a_group_of_protected_instances_shrinks_when_they_no_longer_are() {
 #[test]
 fn a_number_outside_the_limits_is_rejected() {
     let mut group = in_service(1, 2);
-    let actions = group.step(Event::Exactly(0), 1);
+    let actions = group.step(GroupEvent::Exactly(0), 1);
     assert!(matches!(&actions[..], [Action::Answer(Err(reason))] if reason.contains("minimum of 1")), "{actions:?}");
     assert_eq!(group.desired(), 2);
 }
@@ -197,9 +197,12 @@ fn a_number_outside_the_limits_is_rejected() {
 #[test]
 fn one_that_is_replaced_has_notice_while_another_starts() {
     let mut group = in_service(1, 1);
-    assert_eq!(group.step(Event::Replace(Instance(1)), SECOND), [Action::Answer(Ok(())), Action::Launch(Instance(2))]);
     assert_eq!(
-        group.step(Event::Released(Instance(1)), 2 * SECOND),
+        group.step(GroupEvent::Replace(Instance(1)), SECOND),
+        [Action::Answer(Ok(())), Action::Launch(Instance(2))]
+    );
+    assert_eq!(
+        group.step(GroupEvent::Released(Instance(1)), 2 * SECOND),
         [Action::Stop(Instance(1)), Action::Answer(Ok(()))]
     );
     assert_eq!(group.desired(), 1);
@@ -208,16 +211,16 @@ fn one_that_is_replaced_has_notice_while_another_starts() {
 #[test]
 fn an_instance_with_notice_gets_sigterm_at_its_deadline() {
     let mut group = in_service(1, 1);
-    group.step(Event::Replace(Instance(1)), 0);
+    group.step(GroupEvent::Replace(Instance(1)), 0);
     assert_eq!(group.deadline_ns(), Some(30 * SECOND));
-    assert_eq!(group.step(Event::Tick, 30 * SECOND), [Action::Stop(Instance(1))]);
-    assert_eq!(group.step(Event::Tick, 35 * SECOND), [Action::Kill(Instance(1))]);
+    assert_eq!(group.step(GroupEvent::Tick, 30 * SECOND), [Action::Stop(Instance(1))]);
+    assert_eq!(group.step(GroupEvent::Tick, 35 * SECOND), [Action::Kill(Instance(1))]);
 }
 
 #[test]
 fn one_that_never_came_up_is_replaced_without_notice() {
     let mut group = started(1, 3);
-    let actions = group.step(Event::Replace(Instance(1)), 1);
+    let actions = group.step(GroupEvent::Replace(Instance(1)), 1);
     assert_eq!(actions, [Action::Stop(Instance(1)), Action::Answer(Ok(())), Action::Launch(Instance(2))]);
 }
 
@@ -259,18 +262,18 @@ proptest! {
         for doing in steps {
             let at = |n: usize| group.slots().get(n % group.slots().len().max(1)).map_or(Instance(0), |s| s.instance);
             let event = match doing {
-                Doing::Pass(ns) => { now += ns; Event::Tick }
-                Doing::AtLeast(n) => Event::AtLeast(n),
-                Doing::Ready(n) => Event::Ready(at(n)),
-                Doing::Exactly(n) => Event::Exactly(n),
-                Doing::Protect(n, on) => Event::Protect(at(n), on),
-                Doing::Replace(n) => Event::Replace(at(n)),
-                Doing::Released(n) => Event::Released(at(n)),
-                Doing::Terminate(n) => Event::Terminate(at(n)),
-                Doing::Exit(n) if running.contains(&at(n)) => Event::Exited(at(n)),
-                Doing::Exit(_) => Event::Tick,
+                Doing::Pass(ns) => { now += ns; GroupEvent::Tick }
+                Doing::AtLeast(n) => GroupEvent::AtLeast(n),
+                Doing::Ready(n) => GroupEvent::Ready(at(n)),
+                Doing::Exactly(n) => GroupEvent::Exactly(n),
+                Doing::Protect(n, on) => GroupEvent::Protect(at(n), on),
+                Doing::Replace(n) => GroupEvent::Replace(at(n)),
+                Doing::Released(n) => GroupEvent::Released(at(n)),
+                Doing::Terminate(n) => GroupEvent::Terminate(at(n)),
+                Doing::Exit(n) if running.contains(&at(n)) => GroupEvent::Exited(at(n)),
+                Doing::Exit(_) => GroupEvent::Tick,
             };
-            if let Event::Exited(instance) = event {
+            if let GroupEvent::Exited(instance) = event {
                 running.remove(&instance);
             }
             for action in group.step(event, now) {

@@ -31,7 +31,7 @@ pub struct Launches {
     since_ns: BTreeMap<String, u64>,
     replaced: BTreeSet<String>,
     missing_since_ns: Option<u64>,
-    missing_told: bool,
+    missing_reported: bool,
     /// Granted capacity until the group has reached it, and the number of instances at the last look.
     granted: Option<(u32, u32)>,
 }
@@ -47,7 +47,7 @@ impl Launches {
             since_ns: BTreeMap::new(),
             replaced: BTreeSet::new(),
             missing_since_ns: None,
-            missing_told: false,
+            missing_reported: false,
             granted: None,
         }
     }
@@ -130,14 +130,14 @@ impl Launches {
     fn missing(&mut self, instances: u32, desired: u32, now_ns: u64) -> Option<Trouble> {
         if instances >= desired {
             self.missing_since_ns = None;
-            self.missing_told = false;
+            self.missing_reported = false;
             return None;
         }
         let since_ns = *self.missing_since_ns.get_or_insert(now_ns);
-        if self.missing_told || now_ns.saturating_sub(since_ns) < self.timeout_ns / MISSING_PART {
+        if self.missing_reported || now_ns.saturating_sub(since_ns) < self.timeout_ns / MISSING_PART {
             return None;
         }
-        self.missing_told = true;
+        self.missing_reported = true;
         Some(Trouble::Missing { instances, desired })
     }
 }

@@ -20,20 +20,20 @@ fn granted(desired: u32) -> Next {
 
 #[test]
 fn enough_is_granted_without_a_change() {
-    assert_eq!(Request::new(3).step(StepResult::Described { desired: 3, max: 9 }), granted(3));
-    assert_eq!(Request::new(3).step(StepResult::Described { desired: 7, max: 9 }), granted(7));
+    assert_eq!(CapacityRequest::new(3).step(StepResult::Described { desired: 3, max: 9 }), granted(3));
+    assert_eq!(CapacityRequest::new(3).step(StepResult::Described { desired: 7, max: 9 }), granted(7));
 }
 
 #[test]
 fn too_few_instances_are_raised_to_the_desired_number() {
-    let mut request = Request::new(3);
+    let mut request = CapacityRequest::new(3);
     assert_eq!(request.step(StepResult::Described { desired: 1, max: 9 }), Next::Set(3));
     assert_eq!(request.step(StepResult::Done), granted(3));
 }
 
 #[test]
 fn a_lost_answer_is_read_back_before_anything_is_repeated() {
-    let mut request = Request::new(3);
+    let mut request = CapacityRequest::new(3);
     request.step(StepResult::Described { desired: 2, max: 9 });
     assert_eq!(request.step(StepResult::Failed(unsure())), Next::Describe);
     assert_eq!(request.step(StepResult::Described { desired: 3, max: 9 }), granted(3));
@@ -41,7 +41,7 @@ fn a_lost_answer_is_read_back_before_anything_is_repeated() {
 
 #[test]
 fn answers_that_keep_being_lost_are_left_for_later() {
-    let mut request = Request::new(3);
+    let mut request = CapacityRequest::new(3);
     for _ in 0..MAX_SETBACKS {
         request.step(StepResult::Described { desired: 2, max: 9 });
         assert_eq!(request.step(StepResult::Failed(unsure())), Next::Describe);
@@ -52,28 +52,28 @@ fn answers_that_keep_being_lost_are_left_for_later() {
 
 #[test]
 fn postponed_calls_are_left_for_later() {
-    assert_eq!(Request::new(3).step(StepResult::Failed(busy())), Next::Later(busy()));
-    let mut request = Request::new(3);
+    assert_eq!(CapacityRequest::new(3).step(StepResult::Failed(busy())), Next::Later(busy()));
+    let mut request = CapacityRequest::new(3);
     request.step(StepResult::Described { desired: 2, max: 9 });
     assert_eq!(request.step(StepResult::Failed(busy())), Next::Later(busy()));
 }
 
 #[test]
 fn a_group_at_its_maximum_rejects_and_says_so() {
-    let next = Request::new(5).step(StepResult::Described { desired: 4, max: 4 });
+    let next = CapacityRequest::new(5).step(StepResult::Described { desired: 4, max: 4 });
     assert!(matches!(next, Next::Over(Capacity::Refused { desired: 4, reason }) if reason.contains("maximum of 4")));
 }
 
 #[test]
 fn a_group_below_its_maximum_grows_up_to_it_before_it_rejects() {
-    let mut request = Request::new(5);
+    let mut request = CapacityRequest::new(5);
     assert_eq!(request.step(StepResult::Described { desired: 1, max: 4 }), Next::Set(4));
     assert!(matches!(request.step(StepResult::Done), Next::Over(Capacity::Refused { desired: 4, .. })));
 }
 
 #[test]
 fn limits_that_changed_in_between_are_read_again() {
-    let mut request = Request::new(5);
+    let mut request = CapacityRequest::new(5);
     request.step(StepResult::Described { desired: 1, max: 6 });
     let invalid = FleetError::Refused("New SetDesiredCapacity value 5 is above max value 3".to_string());
     assert_eq!(request.step(StepResult::Failed(invalid)), Next::Describe);
@@ -82,7 +82,7 @@ fn limits_that_changed_in_between_are_read_again() {
 
 #[test]
 fn a_value_that_is_rejected_again_and_again_is_rejected() {
-    let mut request = Request::new(5);
+    let mut request = CapacityRequest::new(5);
     let invalid = FleetError::Refused("no".to_string());
     for _ in 0..MAX_SETBACKS {
         request.step(StepResult::Described { desired: 1, max: 6 });
@@ -151,14 +151,14 @@ fn fault() -> impl Strategy<Value = Fault> {
 /// A node that repeats its request until it has a result.
 struct Requester {
     wanted: u32,
-    request: Request,
+    request: CapacityRequest,
     next: Next,
     over: Option<Capacity>,
 }
 
 impl Requester {
     fn new(wanted: u32) -> Requester {
-        Requester { wanted, request: Request::new(wanted), next: Next::Describe, over: None }
+        Requester { wanted, request: CapacityRequest::new(wanted), next: Next::Describe, over: None }
     }
 
     /// Makes one call.

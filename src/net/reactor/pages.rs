@@ -130,7 +130,7 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Authorises a complete request, then serves it.
-    fn asked(&mut self, conn: ConnId, request: http::Request) {
+    fn asked(&mut self, conn: ConnId, request: http::HttpRequest) {
         let is_plain = request.is_get() && request.web_key.is_none();
         if is_plain && self.open_pages.contains(&request.path.as_str()) {
             return self.serve(conn, &request);
@@ -143,7 +143,7 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Authorises by user and password.
-    fn basic(&mut self, conn: ConnId, request: http::Request) {
+    fn basic(&mut self, conn: ConnId, request: http::HttpRequest) {
         let (user, password) = &request.credentials;
         if !self.access.allows(user, password) {
             return self.refuse_user(conn, &request);
@@ -155,14 +155,14 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Keeps the request while another thread decides on it.
-    fn wait(&mut self, conn: ConnId, request: http::Request) {
+    fn wait(&mut self, conn: ConnId, request: http::HttpRequest) {
         self.enter(conn, Stage::Asking);
         if let Some(session) = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut()) {
             session.asked = Some(Box::new(request));
         }
     }
 
-    fn peer_of(&self, conn: ConnId, request: &http::Request) -> Option<Peer> {
+    fn peer_of(&self, conn: ConnId, request: &http::HttpRequest) -> Option<Peer> {
         let connection = self.control.get(conn)?;
         let user = request.credentials.0.clone();
         Some(Peer { user, ip: connection.ip, capability: 0, local: connection.local })
@@ -199,7 +199,7 @@ impl<S: Service> Reactor<S> {
         }
     }
 
-    fn refuse_user(&mut self, conn: ConnId, request: &http::Request) {
+    fn refuse_user(&mut self, conn: ConnId, request: &http::HttpRequest) {
         let (user, password) = &request.credentials;
         metrics::count(Id::LoginsRefused);
         // Browsers first send no password, to find out whether one is needed.
@@ -211,7 +211,7 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Serves an authorised request.
-    fn serve(&mut self, conn: ConnId, request: &http::Request) {
+    fn serve(&mut self, conn: ConnId, request: &http::HttpRequest) {
         let Some(peer) = self.peer_of(conn, request) else { return };
         if let Some(key) = &request.web_key {
             return match self.service.takes_web() {

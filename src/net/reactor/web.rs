@@ -4,7 +4,7 @@ use super::{Reactor, Service};
 use crate::config::Limit;
 use crate::less;
 use crate::metrics;
-use crate::net::websocket::{self, Event, Reader};
+use crate::net::websocket::{self, Reader, WebSocketEvent};
 use crate::net::{CloseReason, ConnId, Peer};
 
 impl<S: Service> Reactor<S> {
@@ -55,11 +55,11 @@ impl<S: Service> Reactor<S> {
             };
             match reader.next_event() {
                 Ok(None) => return true,
-                Ok(Some(Event::Message { is_text, payload })) => {
+                Ok(Some(WebSocketEvent::Message { is_text, payload })) => {
                     self.service.web_message(conn, is_text, payload, &mut self.control);
                 }
-                Ok(Some(Event::Reply(frame))) => self.control.send(conn, frame),
-                Ok(Some(Event::Close(frame))) => {
+                Ok(Some(WebSocketEvent::Reply(frame))) => self.control.send(conn, frame),
+                Ok(Some(WebSocketEvent::Close(frame))) => {
                     self.control.send(conn, frame);
                     self.control.close_with(conn, CloseReason::Peer);
                     return false;

@@ -21,14 +21,14 @@ fn three_with(params: Params) -> Bench {
 
 impl Bench {
     fn day_end(&mut self) -> Vec<Action> {
-        let actions = self.step(Event::DayEnd { new_date: Date(self.queue.date().0 + 1) });
+        let actions = self.step(QueueEvent::DayEnd { new_date: Date(self.queue.date().0 + 1) });
         self.tip = 0;
         actions
     }
 
     fn restart(&mut self) -> Vec<Action> {
         self.queue = self.restored();
-        self.step(Event::Restored)
+        self.step(QueueEvent::Restored)
     }
 }
 
@@ -46,7 +46,7 @@ fn at_the_end_of_the_day_the_live_node_stays_and_all_others_leave() {
 fn the_live_ones_last_window_is_only_recorded() {
     let mut b = three();
     b.day_end();
-    let proved = Event::Proved { handle: Handle(2), window: w(90, 100), date: TODAY, ok: false };
+    let proved = QueueEvent::Proved { handle: Handle(2), window: w(90, 100), date: TODAY, ok: false };
     let said = b.all(proved);
     let alarm = Note::new("the node's window differs from the log");
     let alarm = alarm.queue(&QueueName(b"rdb".to_vec())).node("b").window(w(90, 100)).date(TODAY);
@@ -94,7 +94,7 @@ fn lost_windows_end_with_their_day() {
     b.disconnect(1);
     b.disconnect(3);
     b.pass(2 * S);
-    let said = b.all(Event::DayEnd { new_date: TOMORROW });
+    let said = b.all(QueueEvent::DayEnd { new_date: TOMORROW });
     let note = Note::new("the day ended before any node held the window");
     let note = Action::Note(note.queue(&QueueName(b"rdb".to_vec())).window(w(0, 90)).date(TODAY));
     assert_eq!(said.first(), Some(&note));
@@ -146,7 +146,7 @@ fn a_roll_that_was_under_way_closes_no_window_of_the_new_day() {
     let mut b = three();
     b.day_end();
     b.publish(50);
-    let roll = Event::Roll { handle: Handle(2), next: i(95), date: TODAY };
+    let roll = QueueEvent::Roll { handle: Handle(2), next: i(95), date: TODAY };
     // `.u.end` was queued in the feed, which was stopped.
     assert_eq!(b.step(roll), [stop(2), end(2)]);
     assert!(b.queue.rows().is_empty(), "it ends by itself");
@@ -156,15 +156,15 @@ fn a_roll_that_was_under_way_closes_no_window_of_the_new_day() {
 #[test]
 fn a_roll_of_a_day_to_come_is_rejected() {
     let mut b = three();
-    let roll = Event::Roll { handle: Handle(2), next: i(95), date: TOMORROW };
-    assert_eq!(b.step(roll), [refused(2, Refusal::OtherDay(TOMORROW))]);
+    let roll = QueueEvent::Roll { handle: Handle(2), next: i(95), date: TOMORROW };
+    assert_eq!(b.step(roll), [refused(2, QueueError::OtherDay(TOMORROW))]);
 }
 
 #[test]
 fn a_day_does_not_end_into_itself_or_the_past() {
     let mut b = three();
     let before = b.queue.snapshot();
-    assert_eq!(b.step(Event::DayEnd { new_date: TODAY }), []);
+    assert_eq!(b.step(QueueEvent::DayEnd { new_date: TODAY }), []);
     assert_eq!(b.queue.snapshot(), before);
 }
 

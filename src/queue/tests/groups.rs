@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn at(handle: i32, queue: &str, instance: &str) -> Event {
+fn at(handle: i32, queue: &str, instance: &str) -> QueueEvent {
     let (group, instance) = (Some(b"g".to_vec()), Some(instance.as_bytes().to_vec()));
-    Event::Join(Join { queue: q(queue), group, instance, ..joining(handle, &format!("{queue}.{handle}")) })
+    QueueEvent::Join(Join { queue: q(queue), group, instance, ..joining(handle, &format!("{queue}.{handle}")) })
 }
 
 /// Every [`Action::Group`] so far: connection, number of instances to request, joined instances.
@@ -98,7 +98,7 @@ fn one_launch_serves_two_queues_that_have_a_node_on_every_instance() {
     fleet.hear(b.step(at(4, "b", "i2")));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 2));
     b.publish(10);
-    fleet.hear(b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY }));
+    fleet.hear(b.step(QueueEvent::Roll { handle: Handle(1), next: i(10), date: TODAY }));
     assert_eq!((fleet.desired(3), fleet.desired(2)), (3, 2));
 }
 
@@ -140,7 +140,7 @@ fn a_need_met_by_another_queue_is_sent_again() {
         };
         actions.iter().filter_map(need).collect()
     };
-    let roll = |handle| Event::Roll { handle: Handle(handle), next: i(10), date: TODAY };
+    let roll = |handle| QueueEvent::Roll { handle: Handle(handle), next: i(10), date: TODAY };
     assert_eq!(needs(b.step(roll(1))), [(1, 3)]);
     assert_eq!(needs(b.step(roll(2))), [(1, 3)]);
     assert_eq!(needs(b.step(at(3, "a", "i3"))), [(1, 4)]);
@@ -154,7 +154,7 @@ fn an_instance_that_the_fleet_replaces_is_not_counted() {
     b.step(at(2, "rdb", "i2"));
     b.publish(10);
     b.roll(1, 10);
-    let leaving = |replaced| Event::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 0, replaced } };
+    let leaving = |replaced| QueueEvent::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 0, replaced } };
     assert!(b.step(leaving(false)).contains(&need(1, 3, Some(2))));
     b.step(leaving(true));
     assert_eq!(b.queue.position(b.queue.by_handle(Handle(2)).unwrap()), 1);
@@ -167,7 +167,7 @@ fn a_live_node_that_the_fleet_replaces_says_so_and_its_successor_does_not_count_
         b.step(at(1, "rdb", "i1"));
         b.step(at(2, "rdb", "i2"));
         b.publish(taken);
-        b.step(Event::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 0, replaced: true } });
+        b.step(QueueEvent::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 0, replaced: true } });
         assert_eq!(b.queue.by_handle(Handle(1)).unwrap().state, State::Live, "it has not said yet what it took");
         let made_live = b.roll(1, taken);
         assert!(made_live.contains(&live(2, taken, taken)), "{made_live:?}");
@@ -201,13 +201,13 @@ fn instances_of_the_ended_day_have_come_up() {
     }
     b.publish(10);
     fleet.hear(b.roll(2, 20));
-    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) });
+    b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) });
     b.tip = 0;
     fleet.hear(b.pass(S));
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3"]);
     fleet.hear(b.step(at(4, "rdb", "i4")));
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3", "i4"]);
-    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 2) });
+    b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 2) });
     fleet.hear(b.pass(S));
     assert_eq!(fleet.joined(3), ["i3", "i4"], "those of the day before have gone");
 }
@@ -218,9 +218,9 @@ fn a_live_node_whose_roll_arrives_after_the_day_has_ended_has_come_up() {
     let mut fleet = Fleet::default();
     b.step(at(1, "rdb", "i1"));
     b.publish(10);
-    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) });
+    b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) });
     b.tip = 0;
-    b.step(Event::Roll { handle: Handle(1), next: i(10), date: TODAY });
+    b.step(QueueEvent::Roll { handle: Handle(1), next: i(10), date: TODAY });
     fleet.hear(b.step(at(2, "rdb", "i2")));
     assert_eq!(fleet.joined(2), ["i1", "i2"]);
 }
@@ -229,7 +229,7 @@ fn a_live_node_whose_roll_arrives_after_the_day_has_ended_has_come_up() {
 fn a_drained_instance_has_come_up() {
     let (mut b, mut fleet) = rolled_alone();
     fleet.hear(b.step(at(2, "rdb", "i2")));
-    fleet.hear(b.step(Event::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
+    fleet.hear(b.step(QueueEvent::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
     fleet.hear(b.roll(2, 10));
     assert_eq!(b.queue.by_handle(Handle(2)), None);
     fleet.hear(b.step(at(3, "rdb", "i3")));

@@ -219,8 +219,8 @@ fn a_node_that_changes_its_queue_drops_its_rows() {
     b.join(1, "a");
     b.publish(100);
     b.disconnect(1);
-    let Event::Join(join) = rejoining(2, "a", &[], Some((0, 60))) else { unreachable!() };
-    let actions = b.step(Event::Join(Join { queue: q("other"), ..join }));
+    let QueueEvent::Join(join) = rejoining(2, "a", &[], Some((0, 60))) else { unreachable!() };
+    let actions = b.step(QueueEvent::Join(Join { queue: q("other"), ..join }));
     assert_eq!(actions[..2], [dropped(2), live(2, 0, 100)]);
     assert_eq!(b.queue.live(&q("rdb")), None);
 }
@@ -228,12 +228,12 @@ fn a_node_that_changes_its_queue_drops_its_rows() {
 #[test]
 fn a_node_without_a_name_is_rejected() {
     let mut b = Bench::new();
-    assert_eq!(b.join(1, ""), [refused(1, Refusal::NoName)]);
+    assert_eq!(b.join(1, ""), [refused(1, QueueError::NoName)]);
 }
 
 /// A node with a configured name joins from this process.
-fn from_process(handle: i32, node: &str, process: &str) -> Event {
-    Event::Join(Join { process: Some(process.as_bytes().to_vec()), ..joining(handle, node) })
+fn from_process(handle: i32, node: &str, process: &str) -> QueueEvent {
+    QueueEvent::Join(Join { process: Some(process.as_bytes().to_vec()), ..joining(handle, node) })
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn of_two_processes_with_one_name_the_second_is_rejected_while_the_first_is_conn
     let mut b = Bench::new();
     b.step(from_process(1, "a", "p1"));
     b.publish(10);
-    let taken = Refusal::NameTaken(NodeName(b"a".to_vec()), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let taken = QueueError::NameTaken(NodeName(b"a".to_vec()), IpAddr::V4(Ipv4Addr::LOCALHOST));
     for handle in 2..5 {
         assert_eq!(b.step(from_process(handle, "a", "p2")), [refused(handle, taken.clone())]);
     }
@@ -255,7 +255,7 @@ fn the_same_process_takes_the_place_of_its_half_open_connection() {
     let mut b = Bench::new();
     b.step(from_process(1, "a", "p1"));
     b.publish(10);
-    let again = Event::Join(Join {
+    let again = QueueEvent::Join(Join {
         process: Some(b"p1".to_vec()),
         date: Some(TODAY),
         open: Some(OpenWindow { first: i(0), next: i(10) }),

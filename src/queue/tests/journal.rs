@@ -94,7 +94,7 @@ fn an_empty_journal_is_an_empty_table() {
 #[test]
 fn a_new_day_starts_with_the_whole_table() {
     let mut b = busy();
-    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) });
+    b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) });
     let last = b.records.last().cloned().unwrap();
     assert!(last.is_snapshot());
     let restored = Queue::restore(Params::default(), Date(TODAY.0 + 1), &[last]).unwrap();

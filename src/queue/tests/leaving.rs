@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn leave(handle: i32) -> Event {
-    Event::Leaving { handle: Handle(handle), leaving: Leaving { by_ns: 1_000 * S, replaced: false } }
+fn leave(handle: i32) -> QueueEvent {
+    QueueEvent::Leaving { handle: Handle(handle), leaving: Leaving { by_ns: 1_000 * S, replaced: false } }
 }
 
 fn take_over(handle: i32, window: Window) -> Action {
@@ -131,7 +131,7 @@ fn the_open_window_and_lost_ones_are_given_first() {
 fn a_node_being_replaced_is_not_sent_missing_nodes_while_another_is_there() {
     let mut b = three();
     b.roll(2, 95);
-    let leaving = |replaced| Event::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 1_000 * S, replaced } };
+    let leaving = |replaced| QueueEvent::Leaving { handle: Handle(1), leaving: Leaving { by_ns: 1_000 * S, replaced } };
     b.step(leaving(true));
     b.disconnect(3);
     assert_eq!(b.pass(2 * S), [need(2, 3, Some(2))]);
@@ -181,8 +181,8 @@ fn someone_of_the_papers_kind_takes_nothing_over() {
 fn one_of_the_papers_kind_cannot_leave() {
     let mut b = Bench::new();
     b.subscribe(1, "rdb");
-    assert_eq!(b.step(leave(1)), [refused(1, Refusal::NoName)]);
-    assert_eq!(b.step(leave(9)), [refused(9, Refusal::NotSubscribed)]);
+    assert_eq!(b.step(leave(1)), [refused(1, QueueError::NoName)]);
+    assert_eq!(b.step(leave(9)), [refused(9, QueueError::NotSubscribed)]);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn draining_survives_a_restart_in_the_journal() {
     let mut b = three();
     b.step(leave(1));
     b.queue = b.restored();
-    b.step(Event::Restored);
+    b.step(QueueEvent::Restored);
     assert_eq!(b.step(rejoining(11, "a", &[w(0, 90)], None)), [joined(11), verify(11, w(0, 90))]);
     assert_eq!(b.step(rejoining(12, "b", &[], Some((90, 100)))), [joined(12), resume(12, 100)]);
     assert_eq!(b.step(join(13, "c")), [joined(13), take_over(13, w(0, 90))]);
@@ -308,9 +308,9 @@ fn a_node_that_says_at_its_join_that_it_leaves_is_given_nothing() {
     let mut b = Bench::new();
     b.publish(10);
     let leaving = Some(Leaving { by_ns: 9 * S, replaced: true });
-    let join = Event::Join(Join { leaving, ..joining(1, "a") });
+    let join = QueueEvent::Join(Join { leaving, ..joining(1, "a") });
     assert_eq!(b.step(join), [joined(1), left(1)]);
-    let join = Event::Join(Join { leaving, date: Some(TODAY), held: vec![w(0, 5)], ..joining(2, "b") });
+    let join = QueueEvent::Join(Join { leaving, date: Some(TODAY), held: vec![w(0, 5)], ..joining(2, "b") });
     assert_eq!(b.step(join), [joined(2), verify(2, w(0, 5)), need(2, 2, Some(2))]);
     assert_eq!(b.held(2), [w(0, 5)]);
 }
@@ -328,7 +328,10 @@ fn a_differing_window_of_a_draining_node_is_lost_and_its_takeover_continues() {
 fn the_end_of_the_day_leaves_nothing_to_hand_over() {
     let mut b = three();
     b.step(leave(1));
-    assert_eq!(b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) }), [end(1), verify(2, w(90, 100)), stop(3), end(3)]);
+    assert_eq!(
+        b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) }),
+        [end(1), verify(2, w(90, 100)), stop(3), end(3)]
+    );
     assert_eq!(b.queue.subscribers().len(), 1);
 }
 
@@ -336,8 +339,8 @@ fn the_end_of_the_day_leaves_nothing_to_hand_over() {
 fn a_leaver_that_is_live_into_the_new_day_leaves_when_its_roll_arrives() {
     let mut b = three();
     b.step(leave(2));
-    b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) });
+    b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) });
     b.tip = 0;
-    let roll = Event::Roll { handle: Handle(2), next: i(95), date: TODAY };
+    let roll = QueueEvent::Roll { handle: Handle(2), next: i(95), date: TODAY };
     assert_eq!(b.step(roll), [stop(2), left(2)]);
 }

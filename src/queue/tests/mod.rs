@@ -59,7 +59,7 @@ impl Bench {
     }
 
     /// Returns all actions but [`Action::Journal`].
-    fn all(&mut self, event: Event) -> Vec<Action> {
+    fn all(&mut self, event: QueueEvent) -> Vec<Action> {
         let mut actions = self.queue.step(event, i(self.tip), self.now());
         if let Some(Action::Journal(record)) = actions.first() {
             self.records.push(record.clone());
@@ -72,7 +72,7 @@ impl Bench {
     }
 
     /// Returns the actions without log events.
-    fn step(&mut self, event: Event) -> Vec<Action> {
+    fn step(&mut self, event: QueueEvent) -> Vec<Action> {
         let mut actions = self.all(event);
         actions.retain(|a| !matches!(a, Action::Note(_) | Action::Alarm(_)));
         actions
@@ -90,11 +90,11 @@ impl Bench {
         let date = self.queue.date();
         for sub in self.queue.subscribers().to_vec() {
             if let (Some(handle), State::Live, Some(_)) = (sub.handle, sub.state, sub.leaving) {
-                self.step(Event::Roll { handle, next: i(self.tip), date });
+                self.step(QueueEvent::Roll { handle, next: i(self.tip), date });
             }
             if let (Some(handle), State::TakingOver { window, .. }) = (sub.handle, sub.state) {
-                self.step(Event::Rebuilt { handle, window, date });
-                self.step(Event::Proved { handle, window, date, ok: true });
+                self.step(QueueEvent::Rebuilt { handle, window, date });
+                self.step(QueueEvent::Proved { handle, window, date, ok: true });
             }
         }
     }
@@ -105,13 +105,13 @@ impl Bench {
 
     fn pass(&mut self, ns: i64) -> Vec<Action> {
         self.now_ns += ns;
-        self.step(Event::Tick)
+        self.step(QueueEvent::Tick)
     }
 
     /// Subscribes a paper client.
     fn subscribe(&mut self, handle: i32, queue: &str) -> Vec<Action> {
         self.now_ns += 1;
-        self.step(Event::Subscribe(Subscribe {
+        self.step(QueueEvent::Subscribe(Subscribe {
             handle: Handle(handle),
             queue: q(queue),
             subscription: all_tables(),
@@ -125,21 +125,21 @@ impl Bench {
 
     fn roll(&mut self, handle: i32, next: u64) -> Vec<Action> {
         let date = self.queue.date();
-        self.step(Event::Roll { handle: Handle(handle), next: i(next), date })
+        self.step(QueueEvent::Roll { handle: Handle(handle), next: i(next), date })
     }
 
     fn rebuilt(&mut self, handle: i32, window: Window) -> Vec<Action> {
         let date = self.queue.date();
-        self.step(Event::Rebuilt { handle: Handle(handle), window, date })
+        self.step(QueueEvent::Rebuilt { handle: Handle(handle), window, date })
     }
 
     fn proved(&mut self, handle: i32, window: Window, ok: bool) -> Vec<Action> {
         let date = self.queue.date();
-        self.step(Event::Proved { handle: Handle(handle), window, date, ok })
+        self.step(QueueEvent::Proved { handle: Handle(handle), window, date, ok })
     }
 
     fn disconnect(&mut self, handle: i32) -> Vec<Action> {
-        self.step(Event::Disconnect { handle: Handle(handle) })
+        self.step(QueueEvent::Disconnect { handle: Handle(handle) })
     }
 
     fn state(&self, handle: i32) -> State {
@@ -155,8 +155,8 @@ impl Bench {
     }
 }
 
-fn join(handle: i32, node: &str) -> Event {
-    Event::Join(joining(handle, node))
+fn join(handle: i32, node: &str) -> QueueEvent {
+    QueueEvent::Join(joining(handle, node))
 }
 
 fn joining(handle: i32, node: &str) -> Join {
@@ -177,9 +177,9 @@ fn joining(handle: i32, node: &str) -> Join {
     }
 }
 
-fn rejoining(handle: i32, node: &str, held: &[Window], open: Option<(u64, u64)>) -> Event {
+fn rejoining(handle: i32, node: &str, held: &[Window], open: Option<(u64, u64)>) -> QueueEvent {
     let open = open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
-    Event::Join(Join { date: Some(TODAY), held: held.to_vec(), open, ..joining(handle, node) })
+    QueueEvent::Join(Join { date: Some(TODAY), held: held.to_vec(), open, ..joining(handle, node) })
 }
 
 fn joined(handle: i32) -> Action {
@@ -218,6 +218,6 @@ fn end(handle: i32) -> Action {
     Action::EndOfDay { handle: Handle(handle), date: TODAY }
 }
 
-fn refused(handle: i32, reason: Refusal) -> Action {
+fn refused(handle: i32, reason: QueueError) -> Action {
     Action::Refused { handle: Handle(handle), reason }
 }

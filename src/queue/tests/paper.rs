@@ -94,7 +94,7 @@ fn the_ended_day_is_named_to_subscribers() {
     let mut b = Bench::new();
     b.subscribe(1, "rdb");
     b.subscribe(2, "rdb");
-    assert_eq!(b.step(Event::DayEnd { new_date: Date(TODAY.0 + 3) }), [end(2)]);
+    assert_eq!(b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 3) }), [end(2)]);
 }
 
 /// The paper ends a warm standby with the rolled subscribers; here it may stay.
@@ -103,7 +103,7 @@ fn a_warm_standby_can_be_kept_over_night() {
     let mut b = Bench::with(Params { standbys_kept: 1, ..Params::default() });
     b.subscribe(1, "rdb");
     b.subscribe(2, "rdb");
-    assert_eq!(b.step(Event::DayEnd { new_date: Date(TODAY.0 + 1) }), []);
+    assert_eq!(b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) }), []);
     assert_eq!(b.state(2), State::Waiting);
 }
 
@@ -116,6 +116,6 @@ fn a_restart_forgets_no_window() {
     b.publish(100);
     b.roll(1, 90);
     b.queue = b.restored();
-    b.step(Event::Restored);
+    b.step(QueueEvent::Restored);
     assert_eq!(b.step(rejoining(3, "b", &[], Some((90, 97)))), [joined(3), resume(3, 97)]);
 }

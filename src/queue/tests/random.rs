@@ -24,7 +24,7 @@ fn any_leaving() -> impl Strategy<Value = Leaving> {
     (0..100 * S, any::<bool>()).prop_map(|(by_ns, replaced)| Leaving { by_ns, replaced })
 }
 
-fn any_join() -> impl Strategy<Value = Event> {
+fn any_join() -> impl Strategy<Value = QueueEvent> {
     let fleet = (prop::option::of(0..2u8), prop::option::of(0..4u8), prop::option::weighted(0.1, any_leaving()));
     let held = prop::collection::vec(any_window(), 0..3);
     let open = prop::option::of((0..60u64, 0..60u64));
@@ -33,38 +33,38 @@ fn any_join() -> impl Strategy<Value = Event> {
             let open = open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
             let (group, instance) = (group.map(|of| vec![b'g', of]), instance.map(|of| vec![b'i', of]));
             let joining = joining(handle, &format!("n{node}"));
-            Event::Join(Join { queue: q(queue), date, held, open, group, instance, leaving, ..joining })
+            QueueEvent::Join(Join { queue: q(queue), date, held, open, group, instance, leaving, ..joining })
         },
     )
 }
 
-fn any_subscribe() -> impl Strategy<Value = Event> {
+fn any_subscribe() -> impl Strategy<Value = QueueEvent> {
     (0..12i32, any_queue()).prop_map(|(handle, queue)| {
         let Join { handle, subscription, ip, .. } = joining(handle, "");
-        Event::Subscribe(Subscribe { handle, queue: q(queue), subscription, ip })
+        QueueEvent::Subscribe(Subscribe { handle, queue: q(queue), subscription, ip })
     })
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = QueueEvent> {
     let handle = || (0..12i32).prop_map(Handle);
     prop_oneof![
         4 => any_join(),
         2 => any_subscribe(),
         4 => (handle(), 0..80u64, any_date())
-            .prop_map(|(handle, next, date)| Event::Roll { handle, next: i(next), date }),
+            .prop_map(|(handle, next, date)| QueueEvent::Roll { handle, next: i(next), date }),
         1 => (handle(), any_window(), any_date())
-            .prop_map(|(handle, window, date)| Event::Rebuilt { handle, window, date }),
+            .prop_map(|(handle, window, date)| QueueEvent::Rebuilt { handle, window, date }),
         1 => (handle(), any_window(), any_date(), any::<bool>())
-            .prop_map(|(handle, window, date, ok)| Event::Proved { handle, window, date, ok }),
-        2 => (handle(), any_leaving()).prop_map(|(handle, leaving)| Event::Leaving { handle, leaving }),
-        3 => handle().prop_map(|handle| Event::Disconnect { handle }),
-        1 => any_date().prop_map(|new_date| Event::DayEnd { new_date }),
+            .prop_map(|(handle, window, date, ok)| QueueEvent::Proved { handle, window, date, ok }),
+        2 => (handle(), any_leaving()).prop_map(|(handle, leaving)| QueueEvent::Leaving { handle, leaving }),
+        3 => handle().prop_map(|handle| QueueEvent::Disconnect { handle }),
+        1 => any_date().prop_map(|new_date| QueueEvent::DayEnd { new_date }),
         1 => (handle(), prop::option::of(0..100u8)).prop_map(|(handle, memory)| {
             let memory_percent = memory.map(f64::from);
-            Event::Status { handle, status: Status { memory_percent, roll_percent: Some(70.0), ..Status::default() } }
+            QueueEvent::Status { handle, status: Status { memory_percent, roll_percent: Some(70.0), ..Status::default() } }
         }),
-        2 => Just(Event::Tick),
-        1 => Just(Event::Restored),
+        2 => Just(QueueEvent::Tick),
+        1 => Just(QueueEvent::Restored),
     ]
 }
 
@@ -84,14 +84,14 @@ proptest! {
             b.now_ns += ns;
             b.publish(updates);
             match event {
-                Event::Restored => {
+                QueueEvent::Restored => {
                     b.tip = b.tip.min(cut);
                     b.queue = b.restored();
-                    b.step(Event::Restored);
+                    b.step(QueueEvent::Restored);
                 }
-                Event::DayEnd { new_date } => {
+                QueueEvent::DayEnd { new_date } => {
                     let before = b.queue.date();
-                    b.step(Event::DayEnd { new_date });
+                    b.step(QueueEvent::DayEnd { new_date });
                     if b.queue.date() != before {
                         b.tip = 0;
                     }
@@ -112,7 +112,7 @@ proptest! {
                 }
                 let handle = 1_000 + extra + if *queue == q("rdb") { 0 } else { 500 };
                 let join = Join { queue: queue.clone(), ..joining(handle, &format!("extra{handle}")) };
-                b.step(Event::Join(join));
+                b.step(QueueEvent::Join(join));
                 b.finish_takeovers();
                 prop_assert!(extra < 99, "nodes come and come and the queue is not whole");
             }
@@ -147,7 +147,7 @@ struct Node {
     hidden: Vec<Window>,
     leaving: bool,
     inbox: VecDeque<Down>,
-    outbox: VecDeque<Event>,
+    outbox: VecDeque<QueueEvent>,
 }
 
 impl Node {
@@ -197,7 +197,7 @@ impl Node {
             let (first, window) = (self.open.take(), self.rebuilding.take());
             let next = first.map(|(first, _)| i(first)).or(window.map(|(window, _)| window.first()));
             if let (Some(handle), Some(date), Some(next)) = (self.handle, self.date, next) {
-                self.outbox.push_back(Event::Roll { handle, next, date });
+                self.outbox.push_back(QueueEvent::Roll { handle, next, date });
             }
         }
     }
@@ -205,7 +205,7 @@ impl Node {
     fn leave(&mut self) {
         let Some(handle) = self.handle else { return };
         self.leaving = true;
-        self.outbox.push_back(Event::Leaving { handle, leaving: LEAVING });
+        self.outbox.push_back(QueueEvent::Leaving { handle, leaving: LEAVING });
         if self.open.is_some() {
             self.roll();
         }
@@ -231,7 +231,7 @@ impl Node {
             (None, None) => return,
         };
         self.held.extend(window);
-        self.outbox.push_back(Event::Roll { handle, next: i(next), date });
+        self.outbox.push_back(QueueEvent::Roll { handle, next: i(next), date });
     }
 
     fn finish_rebuild(&mut self) {
@@ -240,7 +240,7 @@ impl Node {
             return;
         };
         if hidden { &mut self.hidden } else { &mut self.held }.push(window);
-        self.outbox.push_back(Event::Rebuilt { handle, window, date });
+        self.outbox.push_back(QueueEvent::Rebuilt { handle, window, date });
     }
 }
 
@@ -301,7 +301,7 @@ struct World {
     /// Connections that are closed but not noticed yet by the tickerplant.
     cuts: Vec<Handle>,
     /// Results of comparing proofs, not stepped yet.
-    compared: Vec<Event>,
+    compared: Vec<QueueEvent>,
     next_handle: i32,
 }
 
@@ -316,7 +316,7 @@ impl World {
     }
 
     /// The shell: steps the queue and delivers its actions. The response to a join overtakes all other messages, as a sync response does.
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, event: QueueEvent) {
         let actions = self.b.step(event);
         let (tip, date) = (self.b.tip, self.b.queue.date());
         for action in actions {
@@ -330,7 +330,7 @@ impl World {
                     }
                 }
                 Action::Verify { handle, window, date } => {
-                    self.compared.push(Event::Proved { handle, window, date, ok: true });
+                    self.compared.push(QueueEvent::Proved { handle, window, date, ok: true });
                 }
                 Action::MakeLive { handle, first, .. } => {
                     self.send(handle, [Down::Live { first: first.0, date }, Down::Feed { tip }]);
@@ -381,7 +381,7 @@ impl World {
         let open = node.open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
         let (date, held) = (node.date, node.held.iter().chain(&node.hidden).copied().collect());
         let leaving = node.leaving.then_some(LEAVING);
-        self.step(Event::Join(Join { date, held, open, leaving, ..joining(handle.0, &format!("n{at}")) }));
+        self.step(QueueEvent::Join(Join { date, held, open, leaving, ..joining(handle.0, &format!("n{at}")) }));
     }
 
     fn cut(&mut self, at: usize) {
@@ -396,7 +396,7 @@ impl World {
 
     fn notice_cuts(&mut self) {
         for handle in std::mem::take(&mut self.cuts) {
-            self.step(Event::Disconnect { handle });
+            self.step(QueueEvent::Disconnect { handle });
         }
     }
 
@@ -471,33 +471,33 @@ impl World {
                     self.nth(nth, |node| node.handle.is_some() && !node.all().is_empty()).cloned().unwrap_or_default();
                 if let (Some(handle), Some(window), Some(date)) = (node.handle, node.all().first().copied(), node.date)
                 {
-                    self.step(Event::Proved { handle, window, date, ok: false });
+                    self.step(QueueEvent::Proved { handle, window, date, ok: false });
                 }
             }
             Op::Pass(ns) => {
                 self.b.now_ns += ns;
-                self.step(Event::Tick);
+                self.step(QueueEvent::Tick);
             }
             Op::DayEnd => {
                 let date = self.b.queue.date();
                 for handle in self.live_handles() {
                     self.send(handle, [Down::End { date }]);
                 }
-                self.step(Event::DayEnd { new_date: Date(date.0 + 1) });
+                self.step(QueueEvent::DayEnd { new_date: Date(date.0 + 1) });
                 self.b.tip = 0;
-                self.step(Event::Tick);
+                self.step(QueueEvent::Tick);
             }
             Op::RestartTickerplant => {
                 (0..NODES).for_each(|at| self.cut(at));
                 self.cuts.clear();
                 self.b.queue = self.b.restored();
-                self.step(Event::Restored);
+                self.step(QueueEvent::Restored);
             }
         }
     }
 
     /// Once all messages are delivered, each connected node shows exactly the windows that the table says it holds.
-    fn check_told(&self) {
+    fn check_sent(&self) {
         let on_the_way = |node: &Node| !node.inbox.is_empty() || !node.outbox.is_empty();
         if !self.cuts.is_empty() || self.nodes.iter().any(on_the_way) {
             return;
@@ -527,7 +527,7 @@ impl World {
             }
             self.compare();
             self.b.now_ns += 31 * S;
-            self.step(Event::Tick);
+            self.step(QueueEvent::Tick);
             self.feed();
             let line = self.b.queue.lines().get(&q("rdb")).cloned().unwrap_or_default();
             let quiet = self.nodes.iter().all(|n| n.rebuilding.is_none() && n.handle.is_some());
@@ -572,7 +572,7 @@ proptest! {
         let mut world = World::new(standbys_kept);
         for op in ops {
             world.run(op);
-            world.check_told();
+            world.check_sent();
         }
         world.heal();
         let copies = world.copies();

@@ -4,7 +4,7 @@ use super::*;
 
 fn reports(b: &mut Bench, handle: i32, memory: f64) -> Vec<Action> {
     let status = Status { memory_percent: Some(memory), roll_percent: Some(70.0), ..Status::default() };
-    b.step(Event::Status { handle: Handle(handle), status })
+    b.step(QueueEvent::Status { handle: Handle(handle), status })
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn an_unassignable_window_is_logged_once() {
     b.publish(100);
     reports(&mut b, 2, 80.0);
     let alarms = |said: Vec<Action>| said.iter().filter(|action| matches!(action, Action::Alarm(_))).count();
-    let roll = Event::Roll { handle: Handle(1), next: i(90), date: TODAY };
+    let roll = QueueEvent::Roll { handle: Handle(1), next: i(90), date: TODAY };
     assert_eq!(alarms(b.all(roll)), 1);
-    assert_eq!(alarms(b.all(Event::Tick)), 0);
+    assert_eq!(alarms(b.all(QueueEvent::Tick)), 0);
 }
 
 #[test]

@@ -85,8 +85,8 @@ fn a_roll_of_a_node_that_is_not_live_is_rejected_and_changes_nothing() {
     b.join(2, "b");
     b.publish(100);
     let before = b.queue.snapshot();
-    assert_eq!(b.roll(2, 50), [refused(2, Refusal::NotReceiving("waiting"))]);
-    assert_eq!(b.roll(9, 50), [refused(9, Refusal::NotSubscribed)]);
+    assert_eq!(b.roll(2, 50), [refused(2, QueueError::NotReceiving("waiting"))]);
+    assert_eq!(b.roll(9, 50), [refused(9, QueueError::NotSubscribed)]);
     assert_eq!(b.queue.snapshot().changes, before.changes);
 }
 
@@ -147,7 +147,7 @@ fn a_wall_clock_that_is_set_changes_no_grace_and_no_repetition() {
         assert_eq!(b.pass(2 * S - 1), []);
         assert_eq!(b.pass(1), [live(2, 0, 100)], "the clock set by {step_ns}");
         assert_eq!(b.queue.by_handle(Handle(2)).and_then(|s| s.live_ns), Some(b.now().wall_ns));
-        b.step(Event::Roll { handle: Handle(2), next: i(100), date: TODAY });
+        b.step(QueueEvent::Roll { handle: Handle(2), next: i(100), date: TODAY });
         let again_ns = b.queue.next_deadline_ns().expect("a node is missing");
         b.wall_ahead_ns -= step_ns;
         assert_eq!(b.pass(again_ns - b.now_ns), [need(1, 2, Some(2))], "the clock set back by {step_ns}");
@@ -164,7 +164,7 @@ fn after_a_reboot_every_grace_begins_anew_whatever_the_journal_has_of_the_last_s
     b.disconnect(1);
     b.queue = b.restored();
     b.now_ns = S;
-    b.step(Event::Restored);
+    b.step(QueueEvent::Restored);
     assert_eq!(b.queue.next_deadline_ns(), Some(31 * S));
     assert_eq!(b.step(rejoining(3, "b", &[], None)), [joined(3)]);
     assert_eq!(b.pass(30 * S), [live(3, 0, 100)]);
@@ -263,7 +263,7 @@ fn a_rebuilding_node_that_dies_gives_the_window_back() {
 }
 
 #[test]
-fn a_finished_rebuild_said_twice_changes_nothing() {
+fn a_finished_rebuild_reported_twice_changes_nothing() {
     let mut b = Bench::new();
     b.join(1, "a");
     b.join(2, "b");
@@ -323,7 +323,7 @@ fn a_proof_that_differs_raises_an_alarm_that_names_the_window() {
     b.join(1, "a");
     b.publish(100);
     b.roll(1, 90);
-    let event = Event::Proved { handle: Handle(1), window: w(0, 90), date: TODAY, ok: false };
+    let event = QueueEvent::Proved { handle: Handle(1), window: w(0, 90), date: TODAY, ok: false };
     let alarm = Note::new("the node's window differs from the log");
     let alarm = Action::Alarm(alarm.queue(&QueueName(b"rdb".to_vec())).node("a").window(w(0, 90)).date(TODAY));
     assert!(b.all(event).contains(&alarm));
@@ -389,9 +389,9 @@ fn a_waiting_node_keeps_its_place_over_a_short_cut_only() {
 fn a_connection_is_in_one_queue_once() {
     let mut b = Bench::new();
     b.subscribe(1, "big");
-    assert_eq!(b.subscribe(1, "big"), [refused(1, Refusal::AlreadySubscribed(q("big")))]);
-    assert_eq!(b.subscribe(1, "small"), [refused(1, Refusal::AlreadySubscribed(q("big")))]);
-    assert_eq!(b.join(1, "a"), [refused(1, Refusal::AlreadySubscribed(q("big")))]);
+    assert_eq!(b.subscribe(1, "big"), [refused(1, QueueError::AlreadySubscribed(q("big")))]);
+    assert_eq!(b.subscribe(1, "small"), [refused(1, QueueError::AlreadySubscribed(q("big")))]);
+    assert_eq!(b.join(1, "a"), [refused(1, QueueError::AlreadySubscribed(q("big")))]);
 }
 
 #[test]
@@ -399,8 +399,8 @@ fn the_number_of_subscribers_is_limited() {
     let mut b = Bench::with(Params { subscribers_max: 2, ..Params::default() });
     b.subscribe(1, "rdb");
     b.join(2, "a");
-    assert_eq!(b.join(3, "b"), [refused(3, Refusal::TooManySubscribers(2))]);
-    assert_eq!(b.subscribe(3, "rdb"), [refused(3, Refusal::TooManySubscribers(2))]);
+    assert_eq!(b.join(3, "b"), [refused(3, QueueError::TooManySubscribers(2))]);
+    assert_eq!(b.subscribe(3, "rdb"), [refused(3, QueueError::TooManySubscribers(2))]);
     b.disconnect(2);
     assert_eq!(b.join(3, "a"), [joined(3)], "a node that comes back is not one more");
 }
@@ -409,7 +409,7 @@ fn the_number_of_subscribers_is_limited() {
 fn the_number_of_queues_is_limited() {
     let mut b = Bench::with(Params { queues_max: 1, ..Params::default() });
     b.subscribe(1, "rdb");
-    assert_eq!(b.subscribe(2, "other"), [refused(2, Refusal::TooManyQueues(1))]);
+    assert_eq!(b.subscribe(2, "other"), [refused(2, QueueError::TooManyQueues(1))]);
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn a_status_is_shown_and_decides_nothing() {
     b.join(1, "a");
     let records = b.records.len();
     let status = Status { memory_percent: Some(61.5), rows: Some(12), bytes: Some(900), ..Status::default() };
-    assert_eq!(b.step(Event::Status { handle: Handle(1), status }), []);
+    assert_eq!(b.step(QueueEvent::Status { handle: Handle(1), status }), []);
     let row = &b.queue.rows()[0];
     assert_eq!((row.memory_percent, row.rows, row.bytes, row.port), (Some(61.5), Some(12), Some(900), Some(5011)));
     assert_eq!(b.records.len(), records, "and is not journalled");

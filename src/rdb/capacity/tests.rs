@@ -80,10 +80,10 @@ impl Fleet for Group {
     }
 }
 
-fn next(answers: &Receiver<Answer>) -> Answer {
+fn next(answers: &Receiver<FleetReply>) -> FleetReply {
     loop {
         match answers.recv_timeout(Duration::from_secs(20)).expect("an answer") {
-            Answer::LeadTime { .. } => {}
+            FleetReply::LeadTime { .. } => {}
             other => return other,
         }
     }
@@ -97,8 +97,8 @@ fn a_node_without_a_position_requests_one_more_than_its_place_in_the_group() {
     assert_eq!(unknown.one_more().expect("described"), 4);
 }
 
-const fn at_least(instances: u32) -> Ask {
-    Ask::AtLeast(Demand { instances: Some(instances), more: 1 })
+const fn at_least(instances: u32) -> FleetRequest {
+    FleetRequest::AtLeast(Demand { instances: Some(instances), more: 1 })
 }
 
 #[test]
@@ -107,26 +107,26 @@ fn each_reply_of_the_fleet_is_distinguished() {
         [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
     {
         let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", max, down), TIMEOUT).expect("thread");
-        asks.send(Ask::AtLeast(Demand { instances: None, more: 1 })).expect("running");
-        assert_eq!(next(&answers), Answer::Scaled(expected));
+        asks.send(FleetRequest::AtLeast(Demand { instances: None, more: 1 })).expect("running");
+        assert_eq!(next(&answers), FleetReply::Scaled(expected));
     }
 }
 
 #[test]
 fn a_fleet_that_keeps_the_node_says_so() {
     let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
-    asks.send(Ask::Terminate).expect("running");
-    assert_eq!(next(&answers), Answer::TerminateRefused);
+    asks.send(FleetRequest::Terminate).expect("running");
+    assert_eq!(next(&answers), FleetReply::TerminateRefused);
 }
 
 #[test]
 fn the_lead_time_is_reported_once() {
     let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
-    asks.send(Ask::Ready).expect("running");
+    asks.send(FleetRequest::Ready).expect("running");
     let first = answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
-    assert_eq!(first, Answer::LeadTime { lead_ns: 7_000_000_000 });
-    asks.send(Ask::Terminate).expect("running");
-    assert_eq!(answers.recv_timeout(Duration::from_secs(20)).expect("an answer"), Answer::TerminateRefused);
+    assert_eq!(first, FleetReply::LeadTime { lead_ns: 7_000_000_000 });
+    asks.send(FleetRequest::Terminate).expect("running");
+    assert_eq!(answers.recv_timeout(Duration::from_secs(20)).expect("an answer"), FleetReply::TerminateRefused);
 }
 
 /// A fleet that reports to the test and records its calls.
@@ -203,27 +203,27 @@ impl Fleet for Reporting {
 }
 
 #[test]
-fn a_notice_is_told_once() {
+fn a_notice_is_sent_once() {
     let notice = Notice { reason: Reason::SpotInterruption, left: None };
     let (fleet, heard) = Reporting::boxed(Some(notice), 0);
     let Link { asks, answers, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
-    assert_eq!(next(&answers), Answer::Leave { by: None, reason: Reason::SpotInterruption });
-    asks.send(Ask::Released).expect("running");
+    assert_eq!(next(&answers), FleetReply::Leave { by: None, reason: Reason::SpotInterruption });
+    asks.send(FleetRequest::Released).expect("running");
     assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("released"));
-    assert_eq!(next(&answers), Answer::Released);
-    asks.send(Ask::Terminate).expect("running");
-    assert_eq!(next(&answers), Answer::Terminated, "not the notice again");
+    assert_eq!(next(&answers), FleetReply::Released);
+    asks.send(FleetRequest::Terminate).expect("running");
+    assert_eq!(next(&answers), FleetReply::Terminated, "not the notice again");
 }
 
 #[test]
 fn calls_that_the_fleet_postpones_are_retried() {
     let (fleet, heard) = Reporting::boxed(None, 2);
     let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
-    asks.send(Ask::Protect(true)).expect("running");
+    asks.send(FleetRequest::Protect(true)).expect("running");
     let said: Vec<_> = (0..3).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
     assert_eq!(said, ["protect"; 3]);
-    asks.send(Ask::Terminate).expect("running");
-    assert_eq!(next(&answers), Answer::Terminated);
+    asks.send(FleetRequest::Terminate).expect("running");
+    assert_eq!(next(&answers), FleetReply::Terminated);
     assert_eq!(counters.throttled.get(), 2);
 }
 
@@ -240,8 +240,8 @@ fn a_request_that_fails_is_rejected_to_the_node_at_once_and_granted_later() {
     let (fleet, _heard) = Reporting::boxed(None, 2);
     let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
     asks.send(at_least(4)).expect("running");
-    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
-    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
+    assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Refused));
+    assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Granted));
     assert_eq!((counters.asked.get(), counters.refused.get(), counters.granted.get()), (1, 1, 1));
 }
 
@@ -251,9 +251,9 @@ fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
     let (asks, answers, mut calls) = calls(Env::system().clock, fleet, TIMEOUT);
     asks.send(at_least(5)).expect("held");
     calls.work();
-    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Refused));
+    assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Refused));
     for desired in [3, 6] {
-        asks.send(Ask::AtMost(desired)).expect("held");
+        asks.send(FleetRequest::AtMost(desired)).expect("held");
     }
     calls.work();
     let (pending, _) = calls.worker.demand.as_mut().expect("not granted yet");
@@ -264,13 +264,13 @@ fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
 fn an_instance_that_never_joins_is_replaced_once() {
     let (fleet, heard) = Reporting::boxed(None, 1);
     let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, Duration::ZERO).expect("thread");
-    asks.send(Ask::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
-    assert_eq!(next(&answers), Answer::Late { instance: "n2".to_string() });
+    asks.send(FleetRequest::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
+    assert_eq!(next(&answers), FleetReply::Late { instance: "n2".to_string() });
     // The first attempt was throttled.
     let said: Vec<_> = (0..2).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
     assert_eq!(said, ["replace n2"; 2]);
-    asks.send(Ask::Terminate).expect("running");
-    assert_eq!(next(&answers), Answer::Terminated, "not late again");
+    asks.send(FleetRequest::Terminate).expect("running");
+    assert_eq!(next(&answers), FleetReply::Terminated, "not late again");
     assert_eq!((counters.late.get(), counters.replaced.get()), (1, 1));
 }
 
@@ -283,8 +283,8 @@ fn capacity_removed_at_the_end_of_the_day_is_not_requested_again() {
     asks.send(at_least(4)).expect("held");
     calls.work();
     assert_eq!(heard.try_recv(), Ok("at least"));
-    assert_eq!(next(&answers), Answer::Scaled(ScaleAnswer::Granted));
-    asks.send(Ask::DayEnd).expect("held");
+    assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Granted));
+    asks.send(FleetRequest::DayEnd).expect("held");
     let _ = calls.worker.saw(&Description { desired: 2, ..Description::default() });
     calls.work();
     calls.work();

@@ -3,8 +3,8 @@
 use super::memory::Besides;
 use super::{Dialect, Fault, Ingest};
 use crate::protocol::{FromNode, foreign};
-use crate::rdb::capacity::{Answer, Ask};
-use crate::rdb::policy::{Action, Event, Phase};
+use crate::rdb::capacity::{FleetReply, FleetRequest};
+use crate::rdb::policy::{Action, Phase, PolicyEvent};
 use crate::rdb::shared::Ending;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -27,14 +27,18 @@ impl Ingest {
         let besides = Besides { buffers, queries, ended: shared.day_ends.bytes() };
         let (memory, grown) = self.memory.read(self.intake.store().usage(), besides, self.env.clock.now());
         if self.policy.keeps_day() && !self.shared.day_ends.is_open() {
-            self.step(Event::DaySaved);
+            self.step(PolicyEvent::DaySaved);
         }
         // Without a queue there is no successor, so there is nothing to decide.
         if self.link.dialect() != Some(Dialect::Stock) {
             if grown > 0 {
-                self.step(if replaying { Event::Replayed { bytes: grown } } else { Event::Taken { bytes: grown } });
+                self.step(if replaying {
+                    PolicyEvent::Replayed { bytes: grown }
+                } else {
+                    PolicyEvent::Taken { bytes: grown }
+                });
             }
-            self.step(Event::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
+            self.step(PolicyEvent::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
         } else if self.memory.warns_above(&memory, self.options.policy.roll_percent()) {
             tracing::warn!(
                 "memory is above the roll threshold, but this tickerplant has no queue, so there is no successor"
@@ -42,24 +46,24 @@ impl Ingest {
         }
         while let Some(answer) = self.requests.next_answer() {
             match answer {
-                Answer::Scaled(answer) => {
-                    self.step(Event::ScaleAnswer(answer));
+                FleetReply::Scaled(answer) => {
+                    self.step(PolicyEvent::ScaleAnswer(answer));
                     if !self.policy.is_asking() {
                         self.requests.granted();
                     }
                 }
-                Answer::LeadTime { lead_ns } => self.step(Event::LeadTime { lead_ns }),
-                Answer::TerminateRefused => self.step(Event::TerminateRefused),
-                Answer::Leave { by, reason } => self.noticed(by, reason),
-                Answer::Leaving { replaced } => self.leave_as(replaced),
-                Answer::Released => self.step(Event::Released),
-                Answer::Late { .. } => {}
-                Answer::Terminated if self.policy.is_leaving() => self.shared.end(Ending::Left),
-                Answer::Terminated => self.shared.end(Ending::Terminated),
+                FleetReply::LeadTime { lead_ns } => self.step(PolicyEvent::LeadTime { lead_ns }),
+                FleetReply::TerminateRefused => self.step(PolicyEvent::TerminateRefused),
+                FleetReply::Leave { by, reason } => self.noticed(by, reason),
+                FleetReply::Leaving { replaced } => self.leave_as(replaced),
+                FleetReply::Released => self.step(PolicyEvent::Released),
+                FleetReply::Late { .. } => {}
+                FleetReply::Terminated if self.policy.is_leaving() => self.shared.end(Ending::Left),
+                FleetReply::Terminated => self.shared.end(Ending::Terminated),
             }
         }
         if self.shared.take_leave() {
-            self.asked_to_leave();
+            self.on_termination_request();
         }
         self.leave_unanswered();
         if let Phase::Ending { .. } = self.policy.phase() {
@@ -70,23 +74,23 @@ impl Ingest {
     }
 
     pub(super) fn count_queries(&mut self) {
-        self.step(Event::QueriesInFlight(self.shared.queries_open.load(Ordering::SeqCst)));
+        self.step(PolicyEvent::QueriesInFlight(self.shared.queries_open.load(Ordering::SeqCst)));
     }
 
     /// Passes an event to the policy and carries out its actions.
-    pub(super) fn step(&mut self, event: Event) {
+    pub(super) fn step(&mut self, event: PolicyEvent) {
         let phase_before = self.policy.phase();
         let mut todo: VecDeque<Action> = self.policy.step(event, self.now_ns()).into();
         while let Some(action) = todo.pop_front() {
             match action {
                 Action::ScaleOut => {
                     tracing::info!("requesting a successor");
-                    self.requests.ask(Ask::AtLeast(self.requests.to_ask_for(self.policy.has_scaled())));
+                    self.requests.ask(FleetRequest::AtLeast(self.requests.to_ask_for(self.policy.has_scaled())));
                 }
                 Action::Roll => {
                     self.roll();
                     self.emptied();
-                    todo.extend(self.left_untold());
+                    todo.extend(self.leave_unannounced());
                 }
                 Action::Clear => {
                     if let Err(error) = self.intake.clear().and_then(|()| self.intake.set_hidden(false)) {
@@ -94,14 +98,14 @@ impl Ingest {
                     }
                     self.memory.cleared(self.intake.store().usage());
                     self.show();
-                    todo.extend(self.policy.step(Event::RowsLeft(0), self.now_ns()));
+                    todo.extend(self.policy.step(PolicyEvent::RowsLeft(0), self.now_ns()));
                 }
                 Action::Rejoin => self.link.outdate(),
-                Action::Terminate => self.requests.ask(Ask::Terminate),
-                Action::Protect(on) => self.requests.ask(Ask::Protect(on)),
+                Action::Terminate => self.requests.ask(FleetRequest::Terminate),
+                Action::Protect(on) => self.requests.ask(FleetRequest::Protect(on)),
                 Action::Announce => todo.extend(self.announce()),
                 Action::Abandon => self.log_abandoned_windows(),
-                Action::Release => self.requests.ask(Ask::Released),
+                Action::Release => self.requests.ask(FleetRequest::Released),
                 Action::End => self.shared.end(Ending::Left),
                 Action::Report => self.report(),
             }
@@ -109,7 +113,7 @@ impl Ingest {
         if self.policy.phase() != phase_before {
             // The watch over launches may have moved to another node: forget the joined instances until the tickerplant
             // reports them again.
-            self.requests.ask(Ask::Joined(Vec::new()));
+            self.requests.ask(FleetRequest::Joined(Vec::new()));
         }
     }
 

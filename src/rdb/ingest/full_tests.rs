@@ -51,7 +51,7 @@ fn a_full_node_that_is_made_live_gives_its_window_back_and_waits() {
     assert!(gives_back(&mut node, 3), "the tickerplant is notified");
     assert_eq!((node.policy.phase(), node.intake.open_window()), (Phase::Waiting, None));
     assert_eq!(node.progress.counters().windows_declined, 1);
-    assert!(asked.try_iter().any(|ask| matches!(ask, Ask::AtLeast(_))), "another node is requested");
+    assert!(asked.try_iter().any(|ask| matches!(ask, FleetRequest::AtLeast(_))), "another node is requested");
     fill(&mut node, 0);
     live(&mut node, 3, 9);
     assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(3)), "with room it is live");
@@ -69,7 +69,7 @@ fn a_full_node_that_is_to_rebuild_gives_the_window_back_and_waits() {
 #[test]
 fn a_node_that_gave_back_a_hidden_rebuild_shows_its_next_window() {
     let (mut node, ..) = node_with_a_window();
-    node.step(Event::Dropped);
+    node.step(PolicyEvent::Dropped);
     fill(&mut node, 90);
     rebuild(&mut node, true);
     assert_eq!(node.policy.phase(), Phase::Waiting);
@@ -84,7 +84,7 @@ fn a_node_that_gave_back_a_hidden_rebuild_shows_its_next_window() {
 fn a_node_whose_only_window_goes_elsewhere_waits_again() {
     let (mut node, ..) = node_with_a_window();
     assert!(node.feed(&two_longs(3)));
-    node.step(Event::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
+    node.step(PolicyEvent::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
     assert_eq!(node.policy.phase(), Phase::Rolled);
     node.react(ToNode::Recheck { first: 3, last: 4 });
     assert_eq!((node.policy.phase(), node.intake.rows()), (Phase::Waiting, 0));
@@ -111,7 +111,7 @@ fn a_live_node_that_cannot_receive_an_update_hands_its_window_on() {
     fail(&mut node, 1, over_a_limit);
     let held: Vec<_> = node.intake.held().iter().map(|held| (held.first, held.next)).collect();
     assert_eq!((node.policy.phase(), held), (Phase::Rolled, vec![(3, 4)]), "the next join says where it ends");
-    assert!(asked.try_iter().any(|ask| matches!(ask, Ask::AtLeast(_))));
+    assert!(asked.try_iter().any(|ask| matches!(ask, FleetRequest::AtLeast(_))));
 }
 
 #[test]

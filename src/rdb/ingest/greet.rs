@@ -6,8 +6,8 @@ use crate::net::client::ClientError;
 use crate::points::{self, Boundary};
 use crate::protocol::{FromNode, Join, Joined, foreign};
 use crate::queue::{OpenWindow, UpdateIndex, Window};
-use crate::rdb::capacity::Ask;
-use crate::rdb::policy::Event;
+use crate::rdb::capacity::FleetRequest;
+use crate::rdb::policy::PolicyEvent;
 use proto::View;
 
 /// q's error for an undefined function.
@@ -33,7 +33,7 @@ impl Ingest {
     fn greeted(&mut self) {
         self.link.joined();
         self.tell_ready();
-        self.requests.ask(Ask::Ready);
+        self.requests.ask(FleetRequest::Ready);
     }
 
     pub(super) fn has_queue_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -121,19 +121,19 @@ impl Ingest {
         let is_other = passed.map_err(|reason| self.refused(reason))?;
         if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
             // The tickerplant takes the windows claimed from the other log for its own.
-            self.step(Event::Dropped);
+            self.step(PolicyEvent::Dropped);
             return Err(Fault::Connection("rejoining empty: the tickerplant has another log".to_string()));
         }
         if joined.drop {
             tracing::warn!("dropping all rows: other nodes hold this node's windows");
-            self.step(Event::Dropped);
+            self.step(PolicyEvent::Dropped);
         } else {
             // Windows rebuilt while hidden, and kept, now belong to this node.
             self.set_hidden(false)?;
         }
         let is_live = self.intake.open_window().is_some_and(|open| open.last.is_none());
         if self.define(joined.tables)? && is_live {
-            self.step(Event::Dropped);
+            self.step(PolicyEvent::Dropped);
             return Err(Fault::Surprise("the schemas differ from those of the rows held".to_string()));
         }
         self.day.joined(joined.date, joined.tip);
@@ -188,7 +188,7 @@ impl Ingest {
         self.define(replay.tables)?;
         self.intake.close();
         self.day.began_undated(replay.tip);
-        if self.begin_window(replay.first, None, Event::BecameLive).is_none() {
+        if self.begin_window(replay.first, None, PolicyEvent::BecameLive).is_none() {
             return Ok(());
         }
         self.begin_replay(replay.log, Vec::new(), replay.first, replay.tip);

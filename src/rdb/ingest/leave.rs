@@ -4,9 +4,9 @@ use super::{Dialect, Fault, Ingest};
 use crate::fleet::Reason;
 use crate::protocol::{FromNode, Leaving};
 use crate::queue;
-use crate::rdb::capacity::Ask;
+use crate::rdb::capacity::FleetRequest;
 use crate::rdb::options::LEAVE_WITHIN;
-use crate::rdb::policy::{Action, Event, Phase, Why};
+use crate::rdb::policy::{Action, Phase, PolicyEvent, Why};
 use crate::rdb::shared::Ending;
 use crate::sys::clock::Clock;
 use proto::time::EPOCH_UNIX_S;
@@ -100,14 +100,14 @@ impl Ingest {
 
     /// Handles a request to end the process in good order. Asks the fleet first whether it launches a replacement:
     /// otherwise the tickerplant requests one as well, and two nodes start.
-    pub(super) fn asked_to_leave(&mut self) {
+    pub(super) fn on_termination_request(&mut self) {
         let within = self.options.leave_within.unwrap_or_default();
         let now = self.env.clock.now();
         match now.checked_add(within).filter(|_| self.link.is_native()) {
             Some(by) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
             Some(by) => {
                 if self.leave.asked(by, now.checked_add(within / 2).unwrap_or(by)) {
-                    self.requests.ask(Ask::Leaving);
+                    self.requests.ask(FleetRequest::Leaving);
                 }
             }
             None => self.shared.end(Ending::Asked),
@@ -137,7 +137,7 @@ impl Ingest {
         }
         self.leave.departs(utc_ns(&*self.env.clock, by), reason);
         let by_ns = i64::try_from(by.saturating_duration_since(self.started).as_nanos()).unwrap_or(i64::MAX);
-        self.step(Event::Leave { by_ns, why });
+        self.step(PolicyEvent::Leave { by_ns, why });
     }
 
     /// Returns the announcement of a leaving node.
@@ -151,14 +151,14 @@ impl Ingest {
         if let Some(leaving) = self.leaving().filter(|_| self.can_announce()) {
             self.link.post(FromNode::Leaving(leaving));
         }
-        self.left_untold()
+        self.leave_unannounced()
     }
 
     /// A node that holds nothing need not wait for a connection to announce it.
-    pub(super) fn left_untold(&mut self) -> VecDeque<Action> {
+    pub(super) fn leave_unannounced(&mut self) -> VecDeque<Action> {
         let holds = !self.intake.held().is_empty() || self.intake.open_window().is_some();
         match self.policy.is_leaving() && !self.can_announce() && !holds {
-            true => self.policy.step(Event::Left, self.now_ns()).into(),
+            true => self.policy.step(PolicyEvent::Left, self.now_ns()).into(),
             false => VecDeque::new(),
         }
     }

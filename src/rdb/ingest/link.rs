@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_stays_away_is_asked_for_more_and_more_rarely() {
+    fn a_log_that_stays_away_is_requested_more_and_more_rarely() {
         let mut link = open();
         assert!(link.lacks_log() && !link.lacks_log());
         let first = link.pause_without_log();

@@ -25,11 +25,11 @@ mod taking;
 #[cfg(test)]
 mod tests;
 
-use super::capacity::{Answer, Ask};
+use super::capacity::{FleetReply, FleetRequest};
 use super::intake::Intake;
 use super::meter::Meter;
 use super::options::NodeOptions;
-use super::policy::{Event, Phase, Policy};
+use super::policy::{Phase, Policy, PolicyEvent};
 use super::shared::{Ending, Shared};
 use crate::env::Env;
 use crate::net::client::{Client, ClientError};
@@ -123,7 +123,7 @@ impl Ingest {
         shared: Arc<Shared>,
         store: Store,
         meter: Meter,
-        fleet: (Sender<Ask>, Receiver<Answer>),
+        fleet: (Sender<FleetRequest>, Receiver<FleetReply>),
     ) -> std::io::Result<Ingest> {
         let memory = MemoryWatch::new(meter)?;
         Ok(Ingest {
@@ -220,7 +220,7 @@ impl Ingest {
                 tracing::warn!(%reason, "resuming on a new connection");
                 if self.progress.resyncs() {
                     tracing::error!("{MAX_RESYNCS} resumptions failed: dropping all rows and starting empty");
-                    self.step(Event::Dropped);
+                    self.step(PolicyEvent::Dropped);
                 }
             }
             Err(Fault::Fatal(reason)) => {
@@ -231,7 +231,7 @@ impl Ingest {
         // A partly rebuilt window is useless. A tickerplant in q gives a disconnected node's rows to the next node, so
         // they must not stay here as well.
         if self.policy.phase() == Phase::Rebuilding || self.link.dialect().is_some_and(|dialect| !dialect.resumes()) {
-            self.step(Event::Dropped);
+            self.step(PolicyEvent::Dropped);
         }
     }
 

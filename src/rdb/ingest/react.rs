@@ -8,9 +8,9 @@ use crate::log::Proof;
 use crate::net::client::ClientError;
 use crate::protocol::{FromNode, Live, Rebuild, ToNode};
 use crate::queue::Date;
-use crate::rdb::capacity::{Ask, Demand};
+use crate::rdb::capacity::{Demand, FleetRequest};
 use crate::rdb::day_end::Kept;
-use crate::rdb::policy::{Event, Phase};
+use crate::rdb::policy::{Phase, PolicyEvent};
 use crate::rdb::shared::{ShownWindow, State};
 use proto::View;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Ingest {
             ToNode::Drop => {
                 tracing::warn!("dropping all rows on request of the tickerplant");
                 self.replays.stop();
-                self.step(Event::Dropped);
+                self.step(PolicyEvent::Dropped);
                 Ok(())
             }
             ToNode::Recheck { first, last } => {
@@ -44,24 +44,24 @@ impl Ingest {
                 self.set_hidden(false)
             }
             ToNode::Left => {
-                self.step(Event::Left);
+                self.step(PolicyEvent::Left);
                 Ok(())
             }
             ToNode::Group { desired, joined } => {
                 let watches = !joined.is_empty();
-                self.requests.ask(Ask::Joined(joined));
+                self.requests.ask(FleetRequest::Joined(joined));
                 if watches {
                     match self.requests.wanted(desired, self.policy.has_scaled()) {
                         Changed::Nothing => {}
-                        Changed::Fewer(most) => self.requests.ask(Ask::AtMost(most)),
-                        Changed::Again => self.step(Event::NodesMissing),
+                        Changed::Fewer(most) => self.requests.ask(FleetRequest::AtMost(most)),
+                        Changed::Again => self.step(PolicyEvent::NodesMissing),
                     }
                 }
                 Ok(())
             }
             ToNode::Need { desired, missing } => {
                 self.requests.misses(Demand { instances: Some(desired), more: missing });
-                self.step(Event::NodesMissing);
+                self.step(PolicyEvent::NodesMissing);
                 Ok(())
             }
             ToNode::Waiting { nodes } => {
@@ -69,7 +69,7 @@ impl Ingest {
                 Ok(())
             }
             ToNode::Replay(replay) => self.begin(replay),
-            ToNode::Schema { schema, index } => self.schema_told(schema, index),
+            ToNode::Schema { schema, index } => self.apply_schema(schema, index),
             ToNode::End { date } => {
                 self.end_day(date);
                 Ok(())
@@ -111,7 +111,7 @@ impl Ingest {
         }
         // The node may have been rebuilding a hidden window and given it back.
         self.set_hidden(false)?;
-        let Some(next) = self.begin_window(live.first, None, Event::BecameLive) else { return Ok(()) };
+        let Some(next) = self.begin_window(live.first, None, PolicyEvent::BecameLive) else { return Ok(()) };
         tracing::info!(next, tip = live.tip, "live from update {}", live.first);
         self.begin_replay(live.log, live.samples, next, live.tip);
         Ok(())
@@ -132,7 +132,7 @@ impl Ingest {
         let hidden = if rebuild.hidden { ", hidden from queries" } else { "" };
         tracing::info!(window = %format_args!("[{},{})", rebuild.first, rebuild.last), "rebuilding the window{hidden}");
         let last = Some(rebuild.last);
-        let Some(next) = self.begin_window(rebuild.first, last, Event::BecameRebuilding) else { return Ok(()) };
+        let Some(next) = self.begin_window(rebuild.first, last, PolicyEvent::BecameRebuilding) else { return Ok(()) };
         self.begin_replay(rebuild.log, rebuild.samples, next, rebuild.last);
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Ingest {
     /// Opens the window unless it is open, then notifies the policy. In this order a node at its roll level closes it
     /// again at once, and the roll reaches the tickerplant. Returns the next update, or `None` if the window was given
     /// back.
-    pub(super) fn begin_window(&mut self, first: u64, last: Option<u64>, event: Event) -> Option<u64> {
+    pub(super) fn begin_window(&mut self, first: u64, last: Option<u64>, event: PolicyEvent) -> Option<u64> {
         if self.intake.open_window().is_none() {
             self.intake.open(first, last);
         }
@@ -160,7 +160,7 @@ impl Ingest {
         let (takes, open) = (self.policy.takes_updates(), self.intake.open_window().is_some());
         if takes != open {
             bug!("phase {:?} and window {:?} contradict each other", self.policy.phase(), self.intake.open_window());
-            self.step(Event::Dropped);
+            self.step(PolicyEvent::Dropped);
             self.link.fail(Fault::Surprise("this node's phase and its window contradicted each other".to_string()));
         }
         if self.policy.phase() == Phase::Rolled && !open && self.intake.held().is_empty() {
@@ -173,7 +173,7 @@ impl Ingest {
     pub(super) fn emptied(&mut self) {
         let holds = !self.intake.held().is_empty() || self.intake.open_window().is_some();
         if !holds && self.link.is_native() {
-            self.step(Event::Emptied);
+            self.step(PolicyEvent::Emptied);
         }
     }
 
@@ -190,7 +190,7 @@ impl Ingest {
         forgotten.map_err(|error| Fault::Fatal(format!("cannot drop window [{first},{last}): {error}")))?;
         self.show();
         tracing::info!(window = %format_args!("[{first},{last})"), "another node has taken the window over");
-        self.step(Event::RowsLeft(self.intake.rows()));
+        self.step(PolicyEvent::RowsLeft(self.intake.rows()));
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl Ingest {
         tracing::info!(window = %format_args!("[{},{})", window.first, window.next), "the window is rebuilt");
         let (proof, date) = (self.intake.proof(&window), self.day.date_or_null());
         self.link.post(FromNode::Proved { first: window.first, last: window.next, proof, date: Some(date) });
-        self.step(Event::RebuildDone);
+        self.step(PolicyEvent::RebuildDone);
     }
 
     /// Ends the day: proves the open window and drops the rows. A live node goes on with the new day, any other one ends.
@@ -235,9 +235,9 @@ impl Ingest {
         }
         tracing::info!(rows = self.intake.rows(), "end of day: dropping all rows");
         self.count_queries();
-        self.requests.ask(Ask::DayEnd);
+        self.requests.ask(FleetRequest::DayEnd);
         self.keep_day(date, is_live);
-        self.step(Event::DayEnd);
+        self.step(PolicyEvent::DayEnd);
         if !is_live {
             self.day.ended();
             return;

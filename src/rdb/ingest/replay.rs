@@ -229,7 +229,7 @@ impl Ingest {
     /// Handles a log record that is no call of `upd`.
     fn no_update(&mut self, index: u64, record: &[u8]) -> Result<(), Fault> {
         if let Some(schema) = recorded_schema(record, self.link.limits()) {
-            return self.schema_told(schema, Some(index));
+            return self.apply_schema(schema, Some(index));
         }
         match parts(record, self.link.limits()) {
             // Its rows are in no table, but the log's side of the proof counts them.

@@ -1,6 +1,6 @@
 //! What a node has asked of its fleet, and what its tickerplant reported about the nodes that are needed.
 
-use crate::rdb::capacity::{Answer, Ask, Demand};
+use crate::rdb::capacity::{Demand, FleetReply, FleetRequest};
 use std::sync::mpsc::{Receiver, Sender};
 
 /// How a new position in the queue changes what the node has requested.
@@ -16,8 +16,8 @@ pub(super) enum Changed {
 
 /// The line to the fleet thread, and the capacity to request.
 pub(super) struct Requests {
-    asks: Sender<Ask>,
-    answers: Receiver<Answer>,
+    asks: Sender<FleetRequest>,
+    answers: Receiver<FleetReply>,
     /// Desired capacity to request for this node's successor.
     desired: Option<u32>,
     /// Request for nodes missing in the queue; `None` once granted.
@@ -27,16 +27,16 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub fn new((asks, answers): (Sender<Ask>, Receiver<Answer>)) -> Requests {
+    pub fn new((asks, answers): (Sender<FleetRequest>, Receiver<FleetReply>)) -> Requests {
         Requests { asks, answers, desired: None, missing: None, standbys: None }
     }
 
     /// The fleet thread lives as long as this one. If it died, no reply comes and the policy repeats the request.
-    pub fn ask(&self, ask: Ask) {
+    pub fn ask(&self, ask: FleetRequest) {
         let _ = self.asks.send(ask);
     }
 
-    pub fn next_answer(&self) -> Option<Answer> {
+    pub fn next_answer(&self) -> Option<FleetReply> {
         self.answers.try_recv().ok()
     }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_nodes_alone_are_asked_for_until_a_successor_is_wanted_too() {
+    fn only_missing_nodes_are_requested_until_a_successor_is_due() {
         let mut requests = requests();
         requests.placed(Some(4));
         requests.misses(demand(3, 2));

@@ -4,7 +4,7 @@
 use super::link::{About, Received};
 use super::{Fault, Ingest};
 use crate::net::client::{self, ClientError};
-use crate::rdb::capacity::Ask;
+use crate::rdb::capacity::FleetRequest;
 use proto::Header;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ impl Ingest {
     pub fn ended(&mut self, result: Result<(), Fault>) -> Duration {
         let closed = self.link.close(self.env.clock.now());
         // Without a connection the node does not know which instances have joined.
-        self.requests.ask(Ask::Joined(Vec::new()));
+        self.requests.ask(FleetRequest::Joined(Vec::new()));
         let is_without_log = matches!(result, Err(Fault::NoLog(_)));
         self.after_session(result, closed.had_joined);
         if is_without_log {

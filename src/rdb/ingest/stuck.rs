@@ -2,7 +2,7 @@
 //! nodes cannot receive is left out, and the window's proof differs.
 
 use super::{Fault, Ingest};
-use crate::rdb::policy::Event;
+use crate::rdb::policy::PolicyEvent;
 
 impl Ingest {
     /// Counts a connection that ended before the next update; gives the window up after several.
@@ -22,7 +22,7 @@ impl Ingest {
         }
         let Some(times) = self.progress.ended_at(at, is_empty, unreadable) else { return };
         tracing::error!(update = %at, connections = %times, "no progress over several connections: handing the window to the next node");
-        self.step(Event::NoProgress);
+        self.step(PolicyEvent::NoProgress);
         // The connection is gone, so drop the roll message: the next join claims the windows held, which shows where
         // this one ends.
         self.link.drop_output();

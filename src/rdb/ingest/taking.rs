@@ -3,8 +3,8 @@
 use super::{Dialect, Fault, Ingest};
 use crate::points::{self, Boundary};
 use crate::protocol::ToNode;
-use crate::rdb::intake::{TakeError, Took};
-use crate::rdb::policy::Event;
+use crate::rdb::intake::{TakeError, Taken};
+use crate::rdb::policy::PolicyEvent;
 use crate::rdb::update::{self, Update};
 use crate::table::store::Refused;
 use crate::table::{Schema, symbol};
@@ -76,7 +76,7 @@ impl Ingest {
         }
         match self.intake.take(update, index) {
             Ok(took) => {
-                if took == Took::Nothing && self.intake.lacks(update.table) {
+                if took == Taken::Nothing && self.intake.lacks(update.table) {
                     self.intake.count_refused();
                     self.refuse(&format!("there is no table {}", update.table.escape_ascii()));
                     return Ok(());
@@ -98,7 +98,7 @@ impl Ingest {
     }
 
     /// Applies a schema change, sent as an update of the feed or log, or outside of this node's updates.
-    pub(super) fn schema_told(&mut self, schema: Schema, index: Option<u64>) -> Result<(), Fault> {
+    pub(super) fn apply_schema(&mut self, schema: Schema, index: Option<u64>) -> Result<(), Fault> {
         let name = symbol::text(schema.name).escape_ascii();
         let takes = self.policy.takes_updates();
         if index.is_some() && takes && self.replays.is_on() {
@@ -108,7 +108,7 @@ impl Ingest {
             tracing::info!(table = %name, columns = schema.columns.len(), "columns were added to the table");
             if self.define(schemas)? {
                 // There is no room for the nulls: the rows are dropped, and nodes with room rebuild the windows.
-                self.step(Event::Dropped);
+                self.step(PolicyEvent::Dropped);
                 return Err(Fault::Surprise(format!("no memory for the columns added to table {name}")));
             }
         }
@@ -148,7 +148,7 @@ impl Ingest {
             return Ok(());
         }
         tracing::warn!("leaving update {index} to the successor: {refused}");
-        self.step(Event::Memory { used_bytes: u64::MAX, budget_bytes: self.memory.budget_bytes().max(1) });
+        self.step(PolicyEvent::Memory { used_bytes: u64::MAX, budget_bytes: self.memory.budget_bytes().max(1) });
         Ok(())
     }
 }

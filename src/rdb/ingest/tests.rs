@@ -23,7 +23,7 @@ fn options() -> NodeOptions {
 }
 
 /// A node without messages so far, with its channel of fleet requests.
-fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
+fn node() -> (Ingest, Receiver<FleetRequest>, Sender<FleetReply>) {
     let store = Store::new(usize::try_from(BUDGET_BYTES).expect("small"));
     let shared = Arc::new(Shared::new(Env::system().clock, store.shared()));
     let name = || "n1".to_string();
@@ -42,9 +42,9 @@ fn node() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
 }
 
 /// The lists of joined instances that a node has sent to its fleet thread.
-fn watched(asked: &Receiver<Ask>) -> Vec<Vec<String>> {
+fn watched(asked: &Receiver<FleetRequest>) -> Vec<Vec<String>> {
     let joined = |ask| match ask {
-        Ask::Joined(names) => Some(names),
+        FleetRequest::Joined(names) => Some(names),
         _ => None,
     };
     asked.try_iter().filter_map(joined).collect()
@@ -54,9 +54,9 @@ fn watched(asked: &Receiver<Ask>) -> Vec<Vec<String>> {
 fn a_node_that_has_rolled_watches_launches_while_its_tickerplant_says_so() {
     let (mut node, asked, _answers) = node();
     let joined = || vec!["n1".to_string(), "n2".to_string()];
-    node.step(Event::BecameLive);
+    node.step(PolicyEvent::BecameLive);
     node.react(ToNode::Group { desired: 2, joined: joined() });
-    node.step(Event::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
+    node.step(PolicyEvent::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
     assert_eq!(watched(&asked), [vec![], joined(), vec![]], "what it knew is of the time before it rolled");
     node.react(ToNode::Group { desired: 3, joined: joined() });
     node.react(ToNode::Group { desired: 3, joined: Vec::new() });
@@ -66,23 +66,23 @@ fn a_node_that_has_rolled_watches_launches_while_its_tickerplant_says_so() {
 #[test]
 fn a_request_under_way_is_for_fewer_nodes_once_fewer_are_needed() {
     let (mut node, asked, _answers) = node();
-    node.step(Event::BecameLive);
+    node.step(PolicyEvent::BecameLive);
     for desired in [3, 2, 2] {
         node.react(ToNode::Group { desired, joined: vec!["n1".to_string()] });
     }
-    let fewer: Vec<Ask> = asked.try_iter().filter(|ask| matches!(ask, Ask::AtMost(_))).collect();
-    assert_eq!(fewer, [Ask::AtMost(2)]);
+    let fewer: Vec<FleetRequest> = asked.try_iter().filter(|ask| matches!(ask, FleetRequest::AtMost(_))).collect();
+    assert_eq!(fewer, [FleetRequest::AtMost(2)]);
 }
 
 #[test]
 fn the_end_of_the_day_clears_requests_to_the_fleet() {
     let (mut node, asked, _answers) = node();
     node.react(ToNode::End { date: 10_957 });
-    assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
+    assert!(asked.try_iter().any(|ask| ask == FleetRequest::DayEnd));
 }
 
 /// A node of elastick's tickerplant on a day, with the day that it was in when it joined.
-pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<Ask>, Sender<Answer>) {
+pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<FleetRequest>, Sender<FleetReply>) {
     let (mut node, asked, answers) = node();
     node.link.speaks(Dialect::Elastick);
     missed_date.into_iter().chain([date]).for_each(|date| node.day.joined(date, 0));
@@ -93,14 +93,14 @@ pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<
 fn the_end_of_a_day_that_was_missed_is_heeded_after_joining_on_the_next() {
     let (mut node, asked, _answers) = node_on(10_958, Some(10_957));
     node.react(ToNode::End { date: 10_957 });
-    assert!(asked.try_iter().any(|ask| ask == Ask::DayEnd));
+    assert!(asked.try_iter().any(|ask| ask == FleetRequest::DayEnd));
 }
 
 #[test]
 fn the_end_of_a_day_before_this_node_came_is_not_its_own() {
     let (mut node, asked, _answers) = node_on(10_958, None);
     node.react(ToNode::End { date: 10_957 });
-    assert!(asked.try_iter().all(|ask| ask != Ask::DayEnd));
+    assert!(asked.try_iter().all(|ask| ask != FleetRequest::DayEnd));
 }
 
 /// Passes one message to a node.
@@ -116,7 +116,7 @@ fn say(node: &mut Ingest, kind: MessageKind, build: impl FnOnce(&mut Writer<'_>)
 fn a_day_that_ends_before_the_node_knows_its_date_ends_for_the_node_too() {
     let (mut node, asked, _answers) = node_on(10_957, None);
     node.intake.open(0, None);
-    node.step(Event::BecameLive);
+    node.step(PolicyEvent::BecameLive);
     node.react(ToNode::End { date: 10_957 });
     node.turn().expect("it requests the date");
     // Sent already; the response is about the day after it.
@@ -127,7 +127,7 @@ fn a_day_that_ends_before_the_node_knows_its_date_ends_for_the_node_too() {
     });
     say(&mut node, MessageKind::Response, |writer| writer.atom_date(10_959));
     node.turn().expect("nothing is wrong");
-    assert_eq!(asked.try_iter().filter(|ask| *ask == Ask::DayEnd).count(), 2);
+    assert_eq!(asked.try_iter().filter(|ask| *ask == FleetRequest::DayEnd).count(), 2);
     assert_eq!(node.day.date(), Some(10_959));
 }
 
@@ -135,7 +135,7 @@ fn a_day_that_ends_before_the_node_knows_its_date_ends_for_the_node_too() {
 fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connection() {
     let (mut node, _asked, _answers) = node_on(10_957, None);
     node.intake.open(3, None);
-    node.step(Event::BecameLive);
+    node.step(PolicyEvent::BecameLive);
     let update = Update { table: b"trade", names: None, count: 0, objects: &[], index: Some(5) };
     assert!(!node.feed(&update));
     let turned = node.turn();
@@ -148,7 +148,7 @@ fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connecti
 #[test]
 fn a_draining_node_gives_back_new_windows() {
     let (mut node, _asked, _answers) = node();
-    node.step(Event::DayEnd);
+    node.step(PolicyEvent::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
     let (tables, date, log, samples) = (Vec::new(), 10_957, None, Vec::new());
     node.react(ToNode::Live(Live { first: 3, tip: 9, position: None, log, date, epoch: 1, tables, samples }));
@@ -162,13 +162,13 @@ fn a_draining_node_gives_back_new_windows() {
 fn a_draining_node_gives_back_a_window_of_a_tickerplant_in_q() {
     let (mut node, _asked, answers) = node();
     node.link.speaks(Dialect::Paper);
-    node.step(Event::DayEnd);
+    node.step(PolicyEvent::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
     node.react(ToNode::Replay(Replay { tables: Vec::new(), log: None, first: 3, tip: 9 }));
     let mut expected = Vec::new();
     foreign::append_paper_roll(&mut expected, 3).expect("it is small");
     assert!(node.take_output().ends_with(&expected), "it rolls where its window begins");
-    answers.send(Answer::TerminateRefused).expect("the node listens");
+    answers.send(FleetReply::TerminateRefused).expect("the node listens");
     node.watch();
     assert!(node.intake.open_window().is_none());
     assert_eq!(node.policy.phase(), Phase::Waiting, "its fleet keeps it, and it holds nothing");
@@ -178,8 +178,8 @@ fn a_draining_node_gives_back_a_window_of_a_tickerplant_in_q() {
 fn a_node_that_its_fleet_keeps_joins_again_on_a_new_connection_if_it_has_got_a_window() {
     let (mut node, _asked, answers) = node();
     greeted(&mut node);
-    node.step(Event::DayEnd);
-    answers.send(Answer::TerminateRefused).expect("the node listens");
+    node.step(PolicyEvent::DayEnd);
+    answers.send(FleetReply::TerminateRefused).expect("the node listens");
     node.watch();
     let (tables, date, log, samples) = (Vec::new(), 10_957, None, Vec::new());
     node.react(ToNode::Live(Live { first: 3, tip: 9, position: None, log, date, epoch: 1, tables, samples }));
@@ -188,7 +188,7 @@ fn a_node_that_its_fleet_keeps_joins_again_on_a_new_connection_if_it_has_got_a_w
 }
 
 /// A node whose window of the table `a`, of longs, begins at 3.
-pub(super) fn node_with_a_window() -> (Ingest, Receiver<Ask>, Sender<Answer>) {
+pub(super) fn node_with_a_window() -> (Ingest, Receiver<FleetRequest>, Sender<FleetReply>) {
     let (mut node, asked, answers) = node_on(10_957, None);
     let column = ColumnSchema { name: symbol("n"), ty: 7, attr: Attr::None };
     let tables = vec![Schema { name: symbol("a"), keys: 0, columns: vec![column] }];

@@ -6,7 +6,7 @@ use super::leave::Why;
 
 /// Input of the policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event {
+pub enum PolicyEvent {
     /// A memory reading: bytes in use (the system's figure if that is higher), and the budget.
     Memory { used_bytes: u64, budget_bytes: u64 },
     /// Updates of the feed took this much memory.
@@ -65,11 +65,11 @@ pub enum ScaleAnswer {
 /// Output of the policy, to be carried out by the ingest thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Request a successor from the fleet; reply with [`Event::ScaleAnswer`].
+    /// Request a successor from the fleet; reply with [`PolicyEvent::ScaleAnswer`].
     ScaleOut,
     /// Stop taking updates and notify the tickerplant.
     Roll,
-    /// Drop the ended day's rows; reply with [`Event::RowsLeft`].
+    /// Drop the ended day's rows; reply with [`PolicyEvent::RowsLeft`].
     Clear,
     /// Rejoin the queue: the fleet keeps this node.
     Rejoin,
@@ -77,11 +77,11 @@ pub enum Action {
     Terminate,
     /// Switch scale-in protection of this node.
     Protect(bool),
-    /// Notify the tickerplant that this node leaves; reply with [`Event::Left`].
+    /// Notify the tickerplant that this node leaves; reply with [`PolicyEvent::Left`].
     Announce,
     /// The time to leave is over: log the windows that no other node holds.
     Abandon,
-    /// Tell the fleet that ending the instance loses nothing; reply with [`Event::Released`].
+    /// Tell the fleet that ending the instance loses nothing; reply with [`PolicyEvent::Released`].
     Release,
     /// End the process.
     End,

@@ -11,18 +11,18 @@ fn policy() -> Policy {
 
 fn live() -> Policy {
     let mut policy = policy();
-    policy.step(Event::BecameLive, 0);
+    policy.step(PolicyEvent::BecameLive, 0);
     policy
 }
 
-fn step(policy: &mut Policy, event: Event, now_ns: i64) -> Vec<Action> {
+fn step(policy: &mut Policy, event: PolicyEvent, now_ns: i64) -> Vec<Action> {
     let mut actions = policy.step(event, now_ns);
     actions.retain(|action| *action != Action::Report);
     actions
 }
 
-fn leave(why: Why) -> Event {
-    Event::Leave { by_ns: 90 * S, why }
+fn leave(why: Why) -> PolicyEvent {
+    PolicyEvent::Leave { by_ns: 90 * S, why }
 }
 
 #[test]
@@ -31,38 +31,38 @@ fn a_live_node_requests_its_successor_announces_that_it_leaves_and_rolls() {
     assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::ScaleOut, Action::Announce, Action::Roll]);
     assert!(!policy.takes_updates());
     assert!(policy.is_leaving());
-    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
-    assert_eq!(step(&mut policy, Event::Left, 3 * S), [Action::Terminate]);
+    step(&mut policy, PolicyEvent::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
+    assert_eq!(step(&mut policy, PolicyEvent::Left, 3 * S), [Action::Terminate]);
 }
 
 #[test]
 fn a_terminating_node_requests_no_capacity() {
     let mut policy = live();
     assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Announce, Action::Roll]);
-    assert_eq!(step(&mut policy, Event::NodesMissing, 2 * S), []);
-    assert_eq!(step(&mut policy, Event::Left, 3 * S), [Action::Release]);
-    assert_eq!(step(&mut policy, Event::Released, 4 * S), [Action::End]);
+    assert_eq!(step(&mut policy, PolicyEvent::NodesMissing, 2 * S), []);
+    assert_eq!(step(&mut policy, PolicyEvent::Left, 3 * S), [Action::Release]);
+    assert_eq!(step(&mut policy, PolicyEvent::Released, 4 * S), [Action::End]);
 }
 
 #[test]
 fn a_node_that_has_scaled_does_not_request_again() {
     let mut policy = live();
-    step(&mut policy, Event::Memory { used_bytes: 70, budget_bytes: 100 }, 0);
-    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), S);
+    step(&mut policy, PolicyEvent::Memory { used_bytes: 70, budget_bytes: 100 }, 0);
+    step(&mut policy, PolicyEvent::ScaleAnswer(ScaleAnswer::Granted), S);
     assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Announce, Action::Roll]);
 }
 
 #[test]
 fn a_rolled_node_says_that_it_leaves() {
     let mut policy = live();
-    step(&mut policy, Event::Memory { used_bytes: 90, budget_bytes: 100 }, 0);
+    step(&mut policy, PolicyEvent::Memory { used_bytes: 90, budget_bytes: 100 }, 0);
     assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::Announce]);
 }
 
 #[test]
 fn a_rebuilding_node_drops_its_rows_of_the_window_first() {
     let mut policy = policy();
-    policy.step(Event::BecameRebuilding, 0);
+    policy.step(PolicyEvent::BecameRebuilding, 0);
     assert_eq!(step(&mut policy, leave(Why::Replaced), S), [Action::Clear, Action::Announce]);
 }
 
@@ -70,43 +70,43 @@ fn a_rebuilding_node_drops_its_rows_of_the_window_first() {
 fn a_node_whose_process_is_ended_by_hand_just_ends() {
     let mut policy = live();
     step(&mut policy, leave(Why::Asked), S);
-    assert_eq!(step(&mut policy, Event::Left, 2 * S), [Action::End]);
+    assert_eq!(step(&mut policy, PolicyEvent::Left, 2 * S), [Action::End]);
 }
 
 #[test]
 fn an_interrupted_node_takes_itself_off_the_capacity_if_another_was_launched_for_its_windows() {
     let mut policy = live();
     step(&mut policy, leave(Why::Interrupted), S);
-    assert_eq!(step(&mut policy, Event::Left, 2 * S), [Action::Terminate]);
-    assert_eq!(step(&mut policy, Event::TerminateRefused, 3 * S), [Action::Release]);
-    assert_eq!(step(&mut policy, Event::Released, 4 * S), [Action::End]);
+    assert_eq!(step(&mut policy, PolicyEvent::Left, 2 * S), [Action::Terminate]);
+    assert_eq!(step(&mut policy, PolicyEvent::TerminateRefused, 3 * S), [Action::Release]);
+    assert_eq!(step(&mut policy, PolicyEvent::Released, 4 * S), [Action::End]);
 }
 
 #[test]
 fn an_interrupted_node_that_held_nothing_leaves_its_place_to_another() {
     let mut policy = policy();
     assert_eq!(step(&mut policy, leave(Why::Interrupted), S), [Action::Announce]);
-    assert_eq!(step(&mut policy, Event::Left, 2 * S), [Action::Release]);
+    assert_eq!(step(&mut policy, PolicyEvent::Left, 2 * S), [Action::Release]);
 }
 
 #[test]
 fn when_its_time_is_over_it_goes_and_says_so() {
     let mut policy = live();
     step(&mut policy, leave(Why::Interrupted), S);
-    step(&mut policy, Event::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
-    assert_eq!(step(&mut policy, Event::Tick, 90 * S - 1), []);
+    step(&mut policy, PolicyEvent::ScaleAnswer(ScaleAnswer::Granted), 2 * S);
+    assert_eq!(step(&mut policy, PolicyEvent::Tick, 90 * S - 1), []);
     assert_eq!(policy.next_deadline_ns(), 90 * S);
-    assert_eq!(step(&mut policy, Event::Tick, 90 * S), [Action::Abandon, Action::Release]);
-    assert_eq!(step(&mut policy, Event::Tick, 100 * S), [Action::End], "the fleet does not hear");
+    assert_eq!(step(&mut policy, PolicyEvent::Tick, 90 * S), [Action::Abandon, Action::Release]);
+    assert_eq!(step(&mut policy, PolicyEvent::Tick, 100 * S), [Action::End], "the fleet does not hear");
 }
 
 #[test]
 fn a_second_request_keeps_the_earlier_deadline() {
     let mut policy = live();
     step(&mut policy, leave(Why::Asked), S);
-    assert_eq!(step(&mut policy, Event::Leave { by_ns: 200 * S, why: Why::Asked }, S), []);
+    assert_eq!(step(&mut policy, PolicyEvent::Leave { by_ns: 200 * S, why: Why::Asked }, S), []);
     assert_eq!(policy.phase(), Phase::Leaving { by_ns: 90 * S });
-    step(&mut policy, Event::Leave { by_ns: 50 * S, why: Why::Asked }, S);
+    step(&mut policy, PolicyEvent::Leave { by_ns: 50 * S, why: Why::Asked }, S);
     assert_eq!(policy.phase(), Phase::Leaving { by_ns: 50 * S });
 }
 
@@ -123,61 +123,61 @@ fn an_interruption_that_becomes_a_replacement_is_notified_again() {
 fn the_end_of_the_day_leaves_nothing_to_hand_on() {
     let mut policy = live();
     step(&mut policy, leave(Why::Replaced), S);
-    assert_eq!(step(&mut policy, Event::DayEnd, 2 * S), [Action::Clear, Action::Release]);
+    assert_eq!(step(&mut policy, PolicyEvent::DayEnd, 2 * S), [Action::Clear, Action::Release]);
 }
 
 #[test]
 fn one_that_leaves_takes_no_new_role() {
     let mut policy = policy();
     step(&mut policy, leave(Why::Replaced), S);
-    policy.step(Event::BecameLive, 2 * S);
-    policy.step(Event::BecameRebuilding, 2 * S);
+    policy.step(PolicyEvent::BecameLive, 2 * S);
+    policy.step(PolicyEvent::BecameRebuilding, 2 * S);
     assert!(!policy.takes_updates());
-    assert_eq!(step(&mut policy, Event::Dropped, 3 * S), [Action::Clear]);
+    assert_eq!(step(&mut policy, PolicyEvent::Dropped, 3 * S), [Action::Clear]);
     assert!(policy.is_leaving());
 }
 
 #[test]
 fn one_that_is_ending_already_needs_no_more_than_to_end() {
     let mut policy = policy();
-    policy.step(Event::DayEnd, 0);
+    policy.step(PolicyEvent::DayEnd, 0);
     assert_eq!(step(&mut policy, leave(Why::Asked), S), [Action::End]);
     let mut policy = self::policy();
-    policy.step(Event::DayEnd, 0);
-    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Terminate]);
+    policy.step(PolicyEvent::DayEnd, 0);
+    assert_eq!(step(&mut policy, PolicyEvent::RowsLeft(0), S), [Action::Terminate]);
     assert_eq!(step(&mut policy, leave(Why::Replaced), 2 * S), [Action::Release]);
 }
 
 #[test]
 fn it_is_protected_while_it_holds_rows_of_the_day() {
     let mut policy = policy();
-    assert_eq!(step(&mut policy, Event::Taken { bytes: 9 }, 0), [], "symbols, not rows");
-    policy.step(Event::BecameLive, 0);
-    assert_eq!(step(&mut policy, Event::Taken { bytes: 9 }, 0), [Action::Protect(true)]);
-    assert_eq!(step(&mut policy, Event::Replayed { bytes: 9 }, 0), []);
-    step(&mut policy, Event::DayEnd, S);
-    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Protect(false)]);
-    assert_eq!(step(&mut policy, Event::Taken { bytes: 9 }, 2 * S), [Action::Protect(true)]);
+    assert_eq!(step(&mut policy, PolicyEvent::Taken { bytes: 9 }, 0), [], "symbols, not rows");
+    policy.step(PolicyEvent::BecameLive, 0);
+    assert_eq!(step(&mut policy, PolicyEvent::Taken { bytes: 9 }, 0), [Action::Protect(true)]);
+    assert_eq!(step(&mut policy, PolicyEvent::Replayed { bytes: 9 }, 0), []);
+    step(&mut policy, PolicyEvent::DayEnd, S);
+    assert_eq!(step(&mut policy, PolicyEvent::RowsLeft(0), S), [Action::Protect(false)]);
+    assert_eq!(step(&mut policy, PolicyEvent::Taken { bytes: 9 }, 2 * S), [Action::Protect(true)]);
 }
 
 #[test]
 fn protection_ends_before_it_terminates_itself() {
     let mut policy = policy();
-    policy.step(Event::BecameRebuilding, 0);
-    policy.step(Event::Replayed { bytes: 9 }, 0);
-    policy.step(Event::RebuildDone, 0);
-    step(&mut policy, Event::DayEnd, S);
-    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Protect(false), Action::Terminate]);
+    policy.step(PolicyEvent::BecameRebuilding, 0);
+    policy.step(PolicyEvent::Replayed { bytes: 9 }, 0);
+    policy.step(PolicyEvent::RebuildDone, 0);
+    step(&mut policy, PolicyEvent::DayEnd, S);
+    assert_eq!(step(&mut policy, PolicyEvent::RowsLeft(0), S), [Action::Protect(false), Action::Terminate]);
 }
 
 #[test]
 fn protection_ends_when_the_last_window_has_been_handed_on() {
     let mut policy = live();
-    policy.step(Event::Taken { bytes: 9 }, 0);
+    policy.step(PolicyEvent::Taken { bytes: 9 }, 0);
     step(&mut policy, leave(Why::Replaced), S);
-    assert_eq!(step(&mut policy, Event::RowsLeft(5), S), []);
-    assert_eq!(step(&mut policy, Event::RowsLeft(0), S), [Action::Protect(false)]);
-    assert_eq!(step(&mut policy, Event::Left, S), [Action::Release]);
+    assert_eq!(step(&mut policy, PolicyEvent::RowsLeft(5), S), []);
+    assert_eq!(step(&mut policy, PolicyEvent::RowsLeft(0), S), [Action::Protect(false)]);
+    assert_eq!(step(&mut policy, PolicyEvent::Left, S), [Action::Release]);
 }
 
 #[test]
@@ -186,11 +186,11 @@ fn one_that_leaves_saves_the_ended_day_first_within_its_time() {
         let mut policy = live();
         step(&mut policy, leave(Why::Asked), S);
         policy.keep_day(600 * S);
-        let at_day_end = step(&mut policy, Event::DayEnd, 2 * S);
+        let at_day_end = step(&mut policy, PolicyEvent::DayEnd, 2 * S);
         assert!(!at_day_end.contains(&Action::End), "{at_day_end:?}");
-        assert!(!step(&mut policy, Event::Left, 3 * S).contains(&Action::End));
+        assert!(!step(&mut policy, PolicyEvent::Left, 3 * S).contains(&Action::End));
         policy
     };
-    assert!(step(&mut leaving(), Event::DaySaved, 4 * S).contains(&Action::End));
-    assert!(step(&mut leaving(), Event::Tick, 90 * S).contains(&Action::End));
+    assert!(step(&mut leaving(), PolicyEvent::DaySaved, 4 * S).contains(&Action::End));
+    assert!(step(&mut leaving(), PolicyEvent::Tick, 90 * S).contains(&Action::End));
 }

@@ -23,12 +23,12 @@ fn start_on(newest_log: Option<Date>, now_ns: i64, today: Option<Date>) -> Day {
 }
 
 /// Carries out all actions; `fails` selects those that fail.
-fn run(day: &mut Day, first: Event, now_ns: i64, fails: impl Fn(Action) -> bool) -> Vec<Action> {
+fn run(day: &mut Day, first: DayEvent, now_ns: i64, fails: impl Fn(Action) -> bool) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut event = first;
     while let Some(action) = day.step(event, at(now_ns)) {
         actions.push(action);
-        event = if fails(action) { Event::Failed } else { Event::Done };
+        event = if fails(action) { DayEvent::Failed } else { DayEvent::Done };
     }
     actions
 }
@@ -48,7 +48,7 @@ fn roll(from: i32, to: i32) -> Vec<Action> {
 fn nothing_happens_before_the_roll_is_due() {
     let mut day = start(None, NOON_NS);
     assert!(!day.is_due(at(DAY_NS - 1)));
-    assert_eq!(day.step(Event::Clock(calendar(DAY_NS - 1)), at(DAY_NS - 1)), None);
+    assert_eq!(day.step(DayEvent::Clock(calendar(DAY_NS - 1)), at(DAY_NS - 1)), None);
     assert_eq!(day.date(), Date(0));
 }
 
@@ -56,7 +56,7 @@ fn nothing_happens_before_the_roll_is_due() {
 fn the_day_rolls_at_its_instant_in_order() {
     let mut day = start(None, NOON_NS);
     assert!(day.is_due(at(DAY_NS)));
-    assert_eq!(run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |_| false), roll(0, 1));
+    assert_eq!(run(&mut day, DayEvent::Clock(calendar(DAY_NS)), DAY_NS, |_| false), roll(0, 1));
     assert_eq!(day.date(), Date(1));
     assert_eq!(day.left_ns(at(DAY_NS)), DAY_NS);
 }
@@ -64,14 +64,14 @@ fn the_day_rolls_at_its_instant_in_order() {
 #[test]
 fn the_old_date_holds_until_the_last_step_is_done() {
     let mut day = start(None, NOON_NS);
-    let mut event = Event::Clock(calendar(DAY_NS));
+    let mut event = DayEvent::Clock(calendar(DAY_NS));
     for _ in 0..5 {
         assert!(day.step(event, at(DAY_NS)).is_some());
         assert_eq!(day.date(), Date(0));
         assert!(day.is_rolling());
-        event = Event::Done;
+        event = DayEvent::Done;
     }
-    assert_eq!(day.step(Event::Done, at(DAY_NS)), None);
+    assert_eq!(day.step(DayEvent::Done, at(DAY_NS)), None);
     assert_eq!(day.date(), Date(1));
     assert!(!day.is_rolling());
 }
@@ -79,18 +79,18 @@ fn the_old_date_holds_until_the_last_step_is_done() {
 #[test]
 fn a_roll_under_way_is_not_begun_again() {
     let mut day = start(None, NOON_NS);
-    day.step(Event::Manual, at(NOON_NS));
-    assert_eq!(day.step(Event::Manual, at(NOON_NS)), None);
-    assert_eq!(day.step(Event::Clock(calendar(DAY_NS)), at(DAY_NS)), None);
-    assert_eq!(day.step(Event::Done, at(DAY_NS)), Some(Action::RollLog { date: Date(1) }));
+    day.step(DayEvent::Manual, at(NOON_NS));
+    assert_eq!(day.step(DayEvent::Manual, at(NOON_NS)), None);
+    assert_eq!(day.step(DayEvent::Clock(calendar(DAY_NS)), at(DAY_NS)), None);
+    assert_eq!(day.step(DayEvent::Done, at(DAY_NS)), Some(Action::RollLog { date: Date(1) }));
 }
 
 #[test]
 fn a_day_ended_by_hand_is_not_ended_again_by_the_clock() {
     let mut day = start(None, NOON_NS);
-    assert_eq!(run(&mut day, Event::Manual, NOON_NS, |_| false), roll(0, 1));
-    assert_eq!(run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |_| false), vec![]);
-    assert_eq!(run(&mut day, Event::Clock(calendar(2 * DAY_NS)), 2 * DAY_NS, |_| false), roll(1, 2));
+    assert_eq!(run(&mut day, DayEvent::Manual, NOON_NS, |_| false), roll(0, 1));
+    assert_eq!(run(&mut day, DayEvent::Clock(calendar(DAY_NS)), DAY_NS, |_| false), vec![]);
+    assert_eq!(run(&mut day, DayEvent::Clock(calendar(2 * DAY_NS)), 2 * DAY_NS, |_| false), roll(1, 2));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn days_are_ended_by_hand_no_further_ahead_than_the_clock_may_jump() {
     let mut day = start(None, NOON_NS);
     for from in 0..3 {
         assert!(day.may_end_by_hand(calendar(NOON_NS)));
-        assert_eq!(run(&mut day, Event::Manual, NOON_NS, |_| false), roll(from, from + 1));
+        assert_eq!(run(&mut day, DayEvent::Manual, NOON_NS, |_| false), roll(from, from + 1));
         assert_eq!(day.stuck_ahead(calendar(NOON_NS)), None);
     }
     assert!(!day.may_end_by_hand(calendar(NOON_NS)));
@@ -107,7 +107,7 @@ fn days_are_ended_by_hand_no_further_ahead_than_the_clock_may_jump() {
     let believed = Believed { jump_ns: 0, pause_ns: 0, today: None };
     let mut day = Day::start(None, calendar(NOON_NS), at(NOON_NS), believed);
     assert!(day.may_end_by_hand(calendar(NOON_NS)), "once, whatever the limit");
-    run(&mut day, Event::Manual, NOON_NS, |_| false);
+    run(&mut day, DayEvent::Manual, NOON_NS, |_| false);
     assert!(!day.may_end_by_hand(calendar(NOON_NS)));
 }
 
@@ -115,7 +115,7 @@ fn days_are_ended_by_hand_no_further_ahead_than_the_clock_may_jump() {
 fn days_that_were_slept_through_are_left_out_and_counted() {
     let mut day = start(None, NOON_NS);
     let late_ns = 5 * DAY_NS + 1;
-    let actions = run(&mut day, Event::Clock(calendar(late_ns)), late_ns, |_| false);
+    let actions = run(&mut day, DayEvent::Clock(calendar(late_ns)), late_ns, |_| false);
     assert_eq!(actions.first(), Some(&Action::Flush { from: Date(0), to: Date(5), days_left_out: 4 }));
     assert_eq!(day.date(), Date(5));
 }
@@ -124,27 +124,27 @@ fn days_that_were_slept_through_are_left_out_and_counted() {
 fn a_log_that_cannot_be_made_leaves_the_old_day_going_and_is_tried_again() {
     let mut day = start(None, NOON_NS);
     let full = |action| matches!(action, Action::RollLog { .. });
-    let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, full);
+    let actions = run(&mut day, DayEvent::Clock(calendar(DAY_NS)), DAY_NS, full);
     assert_eq!(actions, roll(0, 1)[..2], "no message is sent");
     assert_eq!(day.date(), Date(0));
     assert!(!day.is_due(at(DAY_NS + RETRY_NS - 1)));
     let again_ns = DAY_NS + RETRY_NS;
     assert!(day.is_due(at(again_ns)));
-    assert_eq!(run(&mut day, Event::Clock(calendar(again_ns)), again_ns, |_| false), roll(0, 1));
+    assert_eq!(run(&mut day, DayEvent::Clock(calendar(again_ns)), again_ns, |_| false), roll(0, 1));
 }
 
 #[test]
 fn an_end_by_hand_that_failed_is_tried_again_too() {
     let mut day = start(None, NOON_NS);
-    run(&mut day, Event::Manual, NOON_NS, |action| matches!(action, Action::RollLog { .. }));
+    run(&mut day, DayEvent::Manual, NOON_NS, |action| matches!(action, Action::RollLog { .. }));
     let again_ns = NOON_NS + RETRY_NS;
-    assert_eq!(run(&mut day, Event::Clock(calendar(again_ns)), again_ns, |_| false), roll(0, 1));
+    assert_eq!(run(&mut day, DayEvent::Clock(calendar(again_ns)), again_ns, |_| false), roll(0, 1));
 }
 
 #[test]
 fn a_failed_sync_of_the_old_log_does_not_stop_the_roll() {
     let mut day = start(None, NOON_NS);
-    let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |a| !matches!(a, Action::RollLog { .. }));
+    let actions = run(&mut day, DayEvent::Clock(calendar(DAY_NS)), DAY_NS, |a| !matches!(a, Action::RollLog { .. }));
     assert_eq!(actions, roll(0, 1));
     assert_eq!(day.date(), Date(1));
 }
@@ -152,7 +152,7 @@ fn a_failed_sync_of_the_old_log_does_not_stop_the_roll() {
 #[test]
 fn a_clock_that_goes_back_rolls_nothing() {
     let mut day = start(Some(Date(7)), 7 * DAY_NS);
-    assert_eq!(day.step(Event::Clock(calendar(6 * DAY_NS)), at(6 * DAY_NS)), None);
+    assert_eq!(day.step(DayEvent::Clock(calendar(6 * DAY_NS)), at(6 * DAY_NS)), None);
     assert_eq!(day.date(), Date(7));
 }
 
@@ -162,7 +162,7 @@ fn a_restart_in_an_old_log_ends_that_day_first() {
     let mut day = start(Some(Date(1)), now_ns);
     assert_eq!(day.date(), Date(1));
     assert!(day.is_due(at(now_ns)));
-    assert_eq!(run(&mut day, Event::Clock(calendar(now_ns)), now_ns, |_| false), roll(1, 3));
+    assert_eq!(run(&mut day, DayEvent::Clock(calendar(now_ns)), now_ns, |_| false), roll(1, 3));
 }
 
 /// After a crash in any step, the restart ends up in the same day; the existence of the new log decides.
@@ -171,15 +171,15 @@ fn a_death_in_any_step_is_made_good_at_the_next_start() {
     for steps_done in 0..=5 {
         let mut day = start(None, NOON_NS);
         let mut newest_log = Date(0);
-        let mut event = Event::Clock(calendar(DAY_NS));
+        let mut event = DayEvent::Clock(calendar(DAY_NS));
         for _ in 0..steps_done {
             if let Some(Action::RollLog { date }) = day.step(event, at(DAY_NS)) {
                 newest_log = date;
             }
-            event = Event::Done;
+            event = DayEvent::Done;
         }
         let mut day = start(Some(newest_log), DAY_NS);
-        let actions = run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, |_| false);
+        let actions = run(&mut day, DayEvent::Clock(calendar(DAY_NS)), DAY_NS, |_| false);
         assert_eq!(day.date(), Date(1), "after {steps_done} steps");
         assert_eq!(actions.is_empty(), newest_log == Date(1), "after {steps_done} steps");
     }
@@ -189,7 +189,7 @@ fn a_death_in_any_step_is_made_good_at_the_next_start() {
 fn a_restart_after_an_end_by_hand_stays_in_the_new_day() {
     let mut day = start(Some(Date(1)), NOON_NS);
     assert_eq!(day.date(), Date(1));
-    assert_eq!(run(&mut day, Event::Clock(calendar(NOON_NS)), NOON_NS, |_| false), vec![]);
+    assert_eq!(run(&mut day, DayEvent::Clock(calendar(NOON_NS)), NOON_NS, |_| false), vec![]);
 }
 
 /// What the tickerplant does when it checks the clocks.
@@ -201,10 +201,10 @@ fn look(day: &mut Day, now: Now) -> Vec<Action> {
         return Vec::new();
     }
     let mut actions = Vec::new();
-    let mut event = Event::Clock(calendar(day.time_ns(now)));
+    let mut event = DayEvent::Clock(calendar(day.time_ns(now)));
     while let Some(action) = day.step(event, now) {
         actions.push(action);
-        event = Event::Done;
+        event = DayEvent::Done;
     }
     actions
 }
@@ -246,7 +246,7 @@ fn a_step_within_the_limit_ends_the_day_and_a_pause_of_the_machine_too() {
 fn a_clock_set_back_does_not_put_off_a_roll_that_failed() {
     let mut day = start(None, NOON_NS);
     let full = |action| matches!(action, Action::RollLog { .. });
-    run(&mut day, Event::Clock(calendar(DAY_NS)), DAY_NS, full);
+    run(&mut day, DayEvent::Clock(calendar(DAY_NS)), DAY_NS, full);
     let back = Now { wall_ns: DAY_NS - NOON_NS, steady_ns: DAY_NS + RETRY_NS };
     assert_eq!(look(&mut day, back), roll(0, 1));
 }
@@ -331,7 +331,7 @@ fn a_start_after_a_long_pause_begins_today_and_after_one_too_long_if_the_operato
 fn a_day_is_ended_by_hand_and_tried_again_while_the_clock_is_doubted() {
     let mut day = start_late(TEN_YEARS, None);
     let full = |action| matches!(action, Action::RollLog { .. });
-    run(&mut day, Event::Manual, NOON_NS, full);
+    run(&mut day, DayEvent::Manual, NOON_NS, full);
     assert_eq!(look(&mut day, days_on(TEN_YEARS, RETRY_NS)), roll(0, 1));
     assert_eq!((look(&mut day, days_on(TEN_YEARS, DAY_NS)), day.doubts_clock()), (vec![], true));
 }

@@ -19,7 +19,7 @@ pub(super) enum Mark {
 }
 
 /// Catch-up state of one subscriber.
-pub(super) struct Behind {
+pub(super) struct CatchUpState {
     /// First update not yet sent.
     pub next: Position,
     /// Serial number of the read in progress.
@@ -28,9 +28,9 @@ pub(super) struct Behind {
     marks: VecDeque<(Position, Mark)>,
 }
 
-impl Behind {
-    pub fn new(next: Position) -> Behind {
-        Behind { next, reading: None, marks: VecDeque::new() }
+impl CatchUpState {
+    pub fn new(next: Position) -> CatchUpState {
+        CatchUpState { next, reading: None, marks: VecDeque::new() }
     }
 
     /// Appends a mark. A second subscription change at the same position replaces the first.

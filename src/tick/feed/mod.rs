@@ -17,7 +17,7 @@ use super::core::batch::Batch;
 use super::core::schema::{Form, Tables};
 use super::lane::{LaneKey, LaneSpec};
 use crate::less;
-use behind::{Behind, Mark};
+use behind::{CatchUpState, Mark};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ struct Lane<K> {
 struct Subscriber {
     spec: Arc<LaneSpec>,
     /// `None` while live.
-    behind: Option<Behind>,
+    behind: Option<CatchUpState>,
 }
 
 /// Fan-out groups and subscribers of a tickerplant.
@@ -180,7 +180,7 @@ impl<K: Copy + Ord> Feed<K> {
 
     /// Whether a subscriber gets every update from here on, now or once it has caught up.
     pub fn is_fed_on(&self, subscriber: K) -> bool {
-        self.subscribers.get(&subscriber).is_some_and(|found| !found.behind.as_ref().is_some_and(Behind::stops))
+        self.subscribers.get(&subscriber).is_some_and(|found| !found.behind.as_ref().is_some_and(CatchUpState::stops))
     }
 
     /// Whether a subscriber has received everything up to the tip and gets the next update at once.
@@ -493,7 +493,7 @@ impl<K: Copy + Ord> Feed<K> {
     fn fall_behind(&mut self, subscriber: K, next: Position) {
         self.leave_lane(subscriber);
         if let Some(found) = self.subscribers.get_mut(&subscriber)
-            && found.behind.replace(Behind::new(next)).is_none()
+            && found.behind.replace(CatchUpState::new(next)).is_none()
         {
             self.behind = self.behind.saturating_add(1);
         }

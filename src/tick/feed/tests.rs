@@ -194,11 +194,11 @@ impl World {
         self.feed.publish_merged(&merged_batch, &mut self.boxes);
         for subscriber in (0..SUBSCRIBERS).filter(|s| merged(*s)) {
             self.expected[subscriber].rows(pending.iter().flat_map(|(rows, ..)| rows));
-            self.pump_if_asked(subscriber);
+            self.pump_if_due(subscriber);
         }
     }
 
-    fn pump_if_asked(&mut self, subscriber: usize) {
+    fn pump_if_due(&mut self, subscriber: usize) {
         let waiting = self.boxes.waiting_bytes(subscriber);
         if self.boxes.notify.get(&subscriber).is_some_and(|below| waiting <= *below) {
             self.boxes.notify.remove(&subscriber);
@@ -227,7 +227,7 @@ impl World {
             Op::Drain(subscriber, bytes) => {
                 let waiting = self.boxes.waiting.entry(*subscriber).or_default();
                 *waiting = waiting.saturating_sub(*bytes);
-                self.pump_if_asked(*subscriber);
+                self.pump_if_due(*subscriber);
             }
             Op::Read(which, bytes) => {
                 if self.jobs.is_empty() {

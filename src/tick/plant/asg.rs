@@ -8,11 +8,11 @@ use super::messages::encoded;
 use super::queue::Proved;
 use super::subscribe::over_limit;
 use crate::log::{Proof, Remembered, WriterId};
-use crate::net::{ConnId, Links, Request};
+use crate::net::{ConnId, Links, SyncRequest};
 use crate::protocol::{Join, Leaving, ToNode, subscription};
 use crate::q::QError;
 use crate::queue::{
-    Date, Event, Join as Joining, NodeName, QueueName, State, Status, Subscribe, Subscription, UpdateIndex, Window,
+    Date, Join as Joining, NodeName, QueueEvent, QueueName, State, Status, Subscribe, Subscription, UpdateIndex, Window,
 };
 use crate::tick::filter::Symbols;
 use crate::tick::lane::LaneSpec;
@@ -36,7 +36,7 @@ impl Plant {
         let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name must be a symbol"))?.to_vec());
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
         self.queue.subscribes(handle(conn), Member::paper(Arc::clone(&subscription)));
-        let event = Event::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
+        let event = QueueEvent::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
         self.step_queue(event, None, ctl).map_or(Ok(()), Err)
     }
 
@@ -55,7 +55,7 @@ impl Plant {
         let key = self.schemas.key(&member.subscription, member.form, false);
         let everything = key.tables.iter().all(|wanted| *wanted == Some(Symbols::All));
         if everything || count <= from {
-            let event = Event::Roll { handle: handle(conn), next: UpdateIndex(count), date };
+            let event = QueueEvent::Roll { handle: handle(conn), next: UpdateIndex(count), date };
             return self.step_queue(event, None, ctl).map_or(Ok(()), Err);
         }
         // The subscriber counts messages, and gets one only for updates with rows that it wants: the log shows which update it has
@@ -73,7 +73,7 @@ impl Plant {
         &mut self,
         joining: Join<Subscription>,
         conn: ConnId,
-        request: Option<Request>,
+        request: Option<SyncRequest>,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         let remembered = joining.writer;
@@ -85,7 +85,7 @@ impl Plant {
         let subscription = Arc::clone(&join.subscription);
         let before = self.queue.joins(handle(conn), Member::node(subscription, is_foreign));
         ctl.set_keepalive(conn, MAX_SILENCE);
-        let Some(refused) = self.step_queue(Event::Join(join), request, ctl) else { return Ok(()) };
+        let Some(refused) = self.step_queue(QueueEvent::Join(join), request, ctl) else { return Ok(()) };
         self.queue.join_refused(handle(conn), before);
         Err(refused)
     }
@@ -177,7 +177,7 @@ impl Plant {
         let date = date.map_or(self.queue.core().date(), Date);
         let own = handle(conn);
         self.queue.rolls(own, next, date, proof);
-        self.step_queue(Event::Roll { handle: own, next, date }, None, ctl).map_or(Ok(()), Err)
+        self.step_queue(QueueEvent::Roll { handle: own, next, date }, None, ctl).map_or(Ok(()), Err)
     }
 
     /// `.u.asg.leaving[d]`.
@@ -190,7 +190,7 @@ impl Plant {
                 self.queue.core().by_handle(handle(conn)).map_or_else(|| conn.handle().to_string(), |of| of.label());
             tracing::warn!(node = %label, reason = %leaving.reason.escape_ascii(), "the node is about to terminate");
         }
-        let event = Event::Leaving { handle: handle(conn), leaving: leaving.when };
+        let event = QueueEvent::Leaving { handle: handle(conn), leaving: leaving.when };
         self.step_queue(event, None, ctl).map_or(Ok(()), Err)
     }
 
@@ -216,7 +216,7 @@ impl Plant {
                 Ok(())
             }
             Proved::Unknown => {
-                let refused = self.step_queue(Event::Rebuilt { handle: own, window, date }, None, ctl);
+                let refused = self.step_queue(QueueEvent::Rebuilt { handle: own, window, date }, None, ctl);
                 self.queue.forget_unwanted(own, date, window);
                 refused.map_or(Ok(()), Err)
             }
@@ -229,7 +229,7 @@ impl Plant {
     /// `domain` for a connection that is in no queue.
     pub fn asg_status(&mut self, status: Status, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         self.is_member(conn)?;
-        self.step_queue(Event::Status { handle: handle(conn), status }, None, ctl);
+        self.step_queue(QueueEvent::Status { handle: handle(conn), status }, None, ctl);
         if let Some(message) = self.queue.waiting(handle(conn)) {
             ctl.send(conn, encoded(&message));
         }

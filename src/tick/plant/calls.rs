@@ -3,7 +3,7 @@
 use super::Plant;
 use super::arguments::handle_argument;
 use super::functions::{self, Function};
-use crate::net::{ConnId, Links, Request};
+use crate::net::{ConnId, Links, SyncRequest};
 use crate::points::{self, Boundary};
 use crate::protocol::{FromNode, Join, Malformed};
 use crate::q::error::QError;
@@ -16,7 +16,7 @@ use proto::{Endian, View, Writer};
 pub struct Caller {
     pub conn: ConnId,
     /// Sync message of the call; `None` for an async message, and for a call from inside an expression.
-    pub request: Option<Request>,
+    pub request: Option<SyncRequest>,
 }
 
 /// Outcome of a call.

@@ -8,14 +8,14 @@ use super::queue::{At, Comparison, Effect, What};
 use super::subscribe::over_limit;
 use crate::config::Limit;
 use crate::metrics;
-use crate::net::{ConnId, Links, Request};
+use crate::net::{ConnId, Links, SyncRequest};
 use crate::protocol::foreign::Replay;
 use crate::protocol::{Joined, Live, Rebuild, ToNode};
 use crate::q::error::QError;
-use crate::queue::{Date, Event, Handle, Queue, Refusal, Subscription, UpdateIndex, Window};
+use crate::queue::{Date, Handle, Queue, QueueError, QueueEvent, Subscription, UpdateIndex, Window};
 use crate::tick::core::schema::Form;
 use crate::tick::lane::LaneSpec;
-use crate::tick::verify::{Answer, Done, Job, Question};
+use crate::tick::verify::{Done, Job, Question, Verdict};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,18 +44,23 @@ impl Plant {
 
     /// Steps the queue for its timers.
     pub fn queue_tick(&mut self, ctl: &mut dyn Links) {
-        self.step_queue(Event::Tick, None, ctl);
+        self.step_queue(QueueEvent::Tick, None, ctl);
     }
 
     /// Removes a closed connection from its queue.
     pub(super) fn leave_queue(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         if self.queue.disconnected(handle(conn)) {
-            self.step_queue(Event::Disconnect { handle: handle(conn) }, None, ctl);
+            self.step_queue(QueueEvent::Disconnect { handle: handle(conn) }, None, ctl);
         }
     }
 
     /// Steps the queue and carries out what follows. Returns the error if it rejects the event.
-    pub(super) fn step_queue(&mut self, event: Event, request: Option<Request>, ctl: &mut dyn Links) -> Option<QError> {
+    pub(super) fn step_queue(
+        &mut self,
+        event: QueueEvent,
+        request: Option<SyncRequest>,
+        ctl: &mut dyn Links,
+    ) -> Option<QError> {
         self.settle(ctl);
         self.step_queue_at(event, UpdateIndex(self.feed.tip().index), request, ctl)
     }
@@ -63,9 +68,9 @@ impl Plant {
     /// As [`Plant::step_queue`], with a tip other than the current one: at the end of a day.
     pub(super) fn step_queue_at(
         &mut self,
-        event: Event,
+        event: QueueEvent,
         tip: UpdateIndex,
-        request: Option<Request>,
+        request: Option<SyncRequest>,
         ctl: &mut dyn Links,
     ) -> Option<QError> {
         let stepped = self.queue.step(event, At { tip, now: self.time.now(), log: self.log.path() });
@@ -73,14 +78,14 @@ impl Plant {
             self.carry_out(effect, request, ctl);
         }
         stepped.refused.map(|reason| {
-            if let Refusal::TooManySubscribers(_) = reason {
+            if let QueueError::TooManySubscribers(_) = reason {
                 metrics::refused(Limit::queue_subscribers);
             }
             QError::with(reason.term(), reason.to_string())
         })
     }
 
-    pub(super) fn carry_out(&mut self, effect: Effect, request: Option<Request>, ctl: &mut dyn Links) {
+    pub(super) fn carry_out(&mut self, effect: Effect, request: Option<SyncRequest>, ctl: &mut dyn Links) {
         let Effect { to, what } = effect;
         if let What::Compare(comparison) = what {
             return self.compare(to, comparison, ctl);
@@ -114,7 +119,7 @@ impl Plant {
         conn: ConnId,
         subscription: &Subscription,
         drop: bool,
-        request: Option<Request>,
+        request: Option<SyncRequest>,
         ctl: &mut dyn Links,
     ) {
         let joined = Joined {
@@ -247,7 +252,7 @@ impl Plant {
             tracing::info!(%handle, %date, "reading the log works again");
         }
         match answer {
-            Ok(Answer::Proof { window, difference }) => {
+            Ok(Verdict::Proof { window, difference }) => {
                 let ok = difference.is_none();
                 match difference {
                     None => self.stats.verified = self.stats.verified.wrapping_add(1),
@@ -258,13 +263,13 @@ impl Plant {
                         tracing::error!(node = %label, %window, %date, %difference, "the node's window differs from the log");
                     }
                 }
-                self.step_queue(Event::Proved { handle, window, date, ok }, None, ctl);
+                self.step_queue(QueueEvent::Proved { handle, window, date, ok }, None, ctl);
             }
-            Ok(Answer::Position(None)) => {
+            Ok(Verdict::Position(None)) => {
                 tracing::warn!(%handle, "the subscriber reports more messages than it was sent; ignoring its roll");
             }
-            Ok(Answer::Position(Some(next))) => {
-                self.step_queue(Event::Roll { handle, next, date }, None, ctl);
+            Ok(Verdict::Position(Some(next))) => {
+                self.step_queue(QueueEvent::Roll { handle, next, date }, None, ctl);
             }
             Err(error) => {
                 if job.failures == 0 {

@@ -2,7 +2,7 @@
 
 use crate::lease::Epoch;
 use crate::log::{self, LogError, LogOptions, LogSource, LogWriter, OpenReport, Sample, WriterId};
-use crate::net::Request;
+use crate::net::SyncRequest;
 use crate::queue::Date;
 use crate::tick::clock;
 use crate::tick::day::RETRY_NS;
@@ -18,7 +18,7 @@ const MAX_ENDED: usize = 8;
 pub(super) struct Ack {
     /// All updates before this index must be as durable as promised.
     index: u64,
-    pub request: Request,
+    pub request: SyncRequest,
     pub answer: Bytes,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct LogSide {
     /// Why the day has not ended although it is due.
     roll_held: Option<String>,
     /// Last logged reason why the log's path does not lead to the log.
-    elsewhere_told: Option<String>,
+    elsewhere_reported: Option<String>,
     /// Logs of ended days whose paths did not lead to them: a file without a name exists only while it is open.
     ended_elsewhere: Vec<(Date, LogSource)>,
     acks: VecDeque<Ack>,
@@ -220,7 +220,7 @@ impl LogSide {
     }
 
     /// Holds back a response until all updates before `index` are as durable as promised.
-    pub fn acknowledge_later(&mut self, index: u64, request: Request, answer: Bytes) {
+    pub fn acknowledge_later(&mut self, index: u64, request: SyncRequest, answer: Bytes) {
         self.acks.push_back(Ack { index, request, answer });
     }
 
@@ -271,7 +271,7 @@ impl LogSide {
     /// Logs when the path stops leading to the log, or leads to it again.
     pub fn look_at_path(&mut self) {
         let elsewhere = self.elsewhere();
-        if elsewhere == self.elsewhere_told {
+        if elsewhere == self.elsewhere_reported {
             return;
         }
         match (&elsewhere, &self.writer) {
@@ -282,7 +282,7 @@ impl LogSide {
             (None, Some(log)) => tracing::info!(path = %log.path().display(), "the path is the open log again"),
             (None, None) => {}
         }
-        self.elsewhere_told = elsewhere;
+        self.elsewhere_reported = elsewhere;
     }
 
     /// Before a roll closes the day's log: keeps it open if its path does not lead to it, because it could not be opened again.
@@ -326,8 +326,8 @@ mod tests {
         LogSide::default()
     }
 
-    fn request(number: u64) -> Request {
-        Request::new(ConnId::new(5, 1), number)
+    fn request(number: u64) -> SyncRequest {
+        SyncRequest::new(ConnId::new(5, 1), number)
     }
 
     fn failed() -> LogError {

@@ -5,7 +5,7 @@ use super::log_side::Failed;
 use crate::config::Limit;
 use crate::log::LogError;
 use crate::metrics;
-use crate::net::{ConnId, Links, Request, message};
+use crate::net::{ConnId, Links, SyncRequest, message};
 use crate::q::error::QError;
 use crate::tick::core::batch::Batch;
 use crate::tick::core::call::Call;
@@ -45,7 +45,7 @@ impl Plant {
     }
 
     /// As [`Plant::update`], and responds to the publisher once the update is as durable as promised.
-    pub fn update_sync(&mut self, conn: ConnId, call: &Call<'_>, request: Request, ctl: &mut dyn Links) {
+    pub fn update_sync(&mut self, conn: ConnId, call: &Call<'_>, request: SyncRequest, ctl: &mut dyn Links) {
         match self.update(conn, call, ctl) {
             Ok(()) => self.acknowledge_later(request, Bytes::from_static(NULL_RESPONSE)),
             Err(refusal) => ctl.reply(request, message::error(&refusal.signal())),
@@ -53,7 +53,7 @@ impl Plant {
     }
 
     /// Sends a response once everything accepted so far is as durable as promised.
-    pub fn acknowledge_later(&mut self, request: Request, answer: Bytes) {
+    pub fn acknowledge_later(&mut self, request: SyncRequest, answer: Bytes) {
         self.log.acknowledge_later(self.batch.tip(), request, answer);
     }
 

@@ -12,7 +12,9 @@ use super::proofs::{ProofKey, Proofs};
 use crate::env::Disk;
 use crate::log::{self, Proof};
 use crate::protocol::ToNode;
-use crate::queue::{Action, Date, Event, Handle, Kind, Note, Params, Queue, State, Subscriber, UpdateIndex, Window};
+use crate::queue::{
+    Action, Date, Handle, Kind, Note, Params, Queue, QueueEvent, State, Subscriber, UpdateIndex, Window,
+};
 use crate::tick::journal::{Journal, JournalFile};
 use std::collections::BTreeMap;
 use std::io;
@@ -72,7 +74,7 @@ impl QueueShell {
 
     /// After a restart: starts the grace period in which nodes may reconnect. No node is connected, so nothing is to be done for one.
     pub fn restored(&mut self, at: At<'_>) {
-        for action in self.queue.step(Event::Restored, at.tip, at.now) {
+        for action in self.queue.step(QueueEvent::Restored, at.tip, at.now) {
             self.record(action, at.log);
         }
     }
@@ -83,7 +85,7 @@ impl QueueShell {
     }
 
     /// Passes an event to the queue.
-    pub fn step(&mut self, event: Event, at: At<'_>) -> Stepped {
+    pub fn step(&mut self, event: QueueEvent, at: At<'_>) -> Stepped {
         let mut stepped = Stepped::default();
         for action in self.queue.step(event, at.tip, at.now) {
             match self.record(action, at.log) {

@@ -6,9 +6,9 @@ use super::messages::encoded;
 use crate::net::{ConnId, Links};
 use crate::protocol::ToNode;
 use crate::q::QError;
-use crate::queue::{Event as QueueEvent, State, UpdateIndex};
+use crate::queue::{QueueEvent, State, UpdateIndex};
 use crate::tick::core::batch::Batch;
-use crate::tick::day::{Action, Event};
+use crate::tick::day::{Action, DayEvent};
 use crate::tick::logged_schema::Reading;
 
 impl Plant {
@@ -21,7 +21,7 @@ impl Plant {
             tracing::warn!(%reason, ".u.endofday rejected");
             return Err(QError::signal(format!("limit: {reason}")));
         }
-        self.drive_day(Event::Manual, ctl);
+        self.drive_day(DayEvent::Manual, ctl);
         match self.log.roll_held() {
             Some(reason) => Err(QError::signal(format!("os: {reason}"))),
             None => Ok(()),
@@ -34,10 +34,10 @@ impl Plant {
     }
 
     /// Runs the state machine of the day until it has no action left.
-    pub(super) fn drive_day(&mut self, mut event: Event, ctl: &mut dyn Links) {
+    pub(super) fn drive_day(&mut self, mut event: DayEvent, ctl: &mut dyn Links) {
         let _span = tracing::info_span!("end_of_day", date = %self.time.date()).entered();
         while let Some(action) = self.time.step(event) {
-            event = if self.carry_out_day(action, ctl) { Event::Done } else { Event::Failed };
+            event = if self.carry_out_day(action, ctl) { DayEvent::Done } else { DayEvent::Failed };
         }
     }
 

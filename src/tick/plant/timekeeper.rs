@@ -6,7 +6,7 @@ use crate::sys::clock as sys_clock;
 use crate::tick::clock::{self, Clock, Steady};
 use crate::tick::core::Stamp;
 use crate::tick::day::trust::Change;
-use crate::tick::day::{Action, Believed, Calendar, Day, Event};
+use crate::tick::day::{Action, Believed, Calendar, Day, DayEvent};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -105,7 +105,7 @@ impl Timekeeper {
     }
 
     /// Looks whether the wall clock has jumped or is back. Returns the event of the day if it is due.
-    pub fn look(&mut self, log: Option<&Path>) -> Option<Event> {
+    pub fn look(&mut self, log: Option<&Path>) -> Option<DayEvent> {
         let now = clock::of_day(&*self.clock);
         let changed = self.day.has_changed(now).then(|| self.zone.calendar(now.wall_ns));
         match changed.and_then(|calendar| self.day.look(now, calendar)) {
@@ -116,7 +116,7 @@ impl Timekeeper {
             }
             None => {}
         }
-        self.day.is_due(now).then(|| Event::Clock(self.calendar(now)))
+        self.day.is_due(now).then(|| DayEvent::Clock(self.calendar(now)))
     }
 
     /// Returns why the day may not be ended by hand.
@@ -133,7 +133,7 @@ impl Timekeeper {
     }
 
     /// Passes an event to the day. Returns the next action to carry out.
-    pub fn step(&mut self, event: Event) -> Option<Action> {
+    pub fn step(&mut self, event: DayEvent) -> Option<Action> {
         self.day.step(event, clock::of_day(&*self.clock))
     }
 

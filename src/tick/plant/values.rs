@@ -182,7 +182,7 @@ fn put_symbols(symbols: &[Vec<u8>], writer: &mut Writer<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::{Date, Event, Handle, Params, Queue, QueueName, Subscribe, Subscription, UpdateIndex};
+    use crate::queue::{Date, Handle, Params, Queue, QueueEvent, QueueName, Subscribe, Subscription, UpdateIndex};
     use proto::{Endian, Limits, View};
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
                 subscription: subscription.into(),
                 ip: std::net::Ipv4Addr::LOCALHOST.into(),
             };
-            queue.step(Event::Subscribe(subscribe), UpdateIndex(0), crate::queue::Now::default());
+            queue.step(QueueEvent::Subscribe(subscribe), UpdateIndex(0), crate::queue::Now::default());
         }
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);

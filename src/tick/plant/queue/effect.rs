@@ -2,7 +2,7 @@
 
 use crate::log::Proof;
 use crate::protocol::ToNode;
-use crate::queue::{Date, Handle, Now, Refusal, Subscription, UpdateIndex, Window};
+use crate::queue::{Date, Handle, Now, QueueError, Subscription, UpdateIndex, Window};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Stepped {
     /// To be carried out in this order.
     pub effects: Vec<Effect>,
     /// Why the event was rejected.
-    pub refused: Option<Refusal>,
+    pub refused: Option<QueueError>,
 }
 
 /// What to do for a subscriber. Nothing if it has disconnected, except for a comparison.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::env::SystemDisk;
-use crate::queue::{Join, NodeName, Now, QueueName, Refusal, Subscribe, Subscription};
+use crate::queue::{Join, NodeName, Now, QueueError, QueueName, Subscribe, Subscription};
 use std::net::Ipv4Addr;
 
 const A: Handle = Handle(5);
@@ -43,7 +43,7 @@ fn join(shell: &mut QueueShell, handle: Handle, is_foreign: bool) -> Vec<What> {
         process: None,
         leaving: None,
     };
-    of(shell.step(Event::Join(join), at(100)), handle)
+    of(shell.step(QueueEvent::Join(join), at(100)), handle)
 }
 
 /// The effects for one subscriber.
@@ -71,7 +71,7 @@ fn a_roll_makes_the_next_node_live_and_compares_the_proof_that_came_with_it() {
     join(&mut shell, B, false);
     let next = UpdateIndex(90);
     shell.rolls(A, next, Date(1), Proof::new());
-    let stepped = shell.step(Event::Roll { handle: A, next, date: Date(1) }, at(100));
+    let stepped = shell.step(QueueEvent::Roll { handle: A, next, date: Date(1) }, at(100));
     let (of_a, of_b): (Vec<_>, Vec<_>) = stepped.effects.into_iter().partition(|effect| effect.to == A);
     let of_a: Vec<_> = of_a.into_iter().map(|effect| effect.what).collect();
     let held = Proof::new();
@@ -85,7 +85,7 @@ fn a_roll_makes_the_next_node_live_and_compares_the_proof_that_came_with_it() {
 fn a_proof_that_comes_after_the_roll_is_compared_when_it_arrives() {
     let mut shell = shell();
     join(&mut shell, A, false);
-    shell.step(Event::Roll { handle: A, next: UpdateIndex(90), date: Date(1) }, at(100));
+    shell.step(QueueEvent::Roll { handle: A, next: UpdateIndex(90), date: Date(1) }, at(100));
     assert!(matches!(shell.proved(A, Date(1), window(0, 90), Proof::new()), Proved::Wanted(Some(_))));
     assert!(matches!(shell.proved(A, Date(1), window(0, 90), Proof::new()), Proved::Unknown));
     assert!(
@@ -97,8 +97,8 @@ fn a_proof_that_comes_after_the_roll_is_compared_when_it_arrives() {
 #[test]
 fn a_rejected_event_has_its_reason_and_a_rejected_join_changes_no_membership() {
     let mut shell = shell();
-    let stepped = shell.step(Event::Roll { handle: A, next: UpdateIndex(1), date: Date(1) }, at(100));
-    assert_eq!(stepped.refused, Some(Refusal::NotSubscribed));
+    let stepped = shell.step(QueueEvent::Roll { handle: A, next: UpdateIndex(1), date: Date(1) }, at(100));
+    assert_eq!(stepped.refused, Some(QueueError::NotSubscribed));
     let before = shell.joins(A, Member::node(all(), true));
     shell.join_refused(A, before);
     assert!(shell.member(A).is_none());
@@ -122,7 +122,7 @@ fn a_paper_subscriber_is_fed_from_the_tip_after_its_replay() {
     let mut shell = shell();
     shell.subscribes(A, Member::paper(all()));
     let (queue, ip) = (QueueName(b"q".to_vec()), Ipv4Addr::LOCALHOST.into());
-    let stepped = shell.step(Event::Subscribe(Subscribe { handle: A, queue, subscription: all(), ip }), at(100));
+    let stepped = shell.step(QueueEvent::Subscribe(Subscribe { handle: A, queue, subscription: all(), ip }), at(100));
     let live = What::LivePaper { subscription: all(), first: UpdateIndex(0) };
     assert!(of(stepped, A).contains(&live) && shell.nodes().next().is_none());
 }
