@@ -21,7 +21,6 @@ BUSY = {
     "tick-takes-proved": 4,
     "tick-sends-joined": 8,
     "node-takes-update": 300,
-    "node-sends-join": 2,
     "node-log-read": 3,
     # The first connection of a process, and those after it has lost one.
     "client-connected": 3,
@@ -47,7 +46,6 @@ NEEDS = {
     "node-sends-proved": "kill rolled",
     # A restarted tickerplant gives up a node that stays disconnected.
     "node-takes-drop": "pause rolled; kill tick",
-    # The first join of a process, or the one after it has lost its connection.
     "node-sends-join": "kill tick",
     "tick-takes-leaving": "end rolled",
     "tick-sends-handed": "end rolled",
