@@ -178,13 +178,15 @@ fn a_draining_node_gives_back_a_window_of_a_tickerplant_in_q() {
 fn a_node_that_its_fleet_keeps_joins_again_on_a_new_connection_if_it_has_got_a_window() {
     let (mut node, _asked, answers) = node();
     greeted(&mut node);
+    node.link.speaks(Dialect::Elastick);
     node.step(PolicyEvent::DayEnd);
     answers.send(FleetReply::TerminateRefused).expect("the node listens");
     node.watch();
     let (tables, date, log, samples) = (Vec::new(), 10_957, None, Vec::new());
     node.react(ToNode::Live(Live { first: 3, tip: 9, position: None, log, date, epoch: 1, tables, samples }));
     assert!(node.intake.open_window().is_some());
-    assert!(matches!(node.turn(), Err(Fault::Connection(reason)) if reason.contains("joining again")));
+    let turned = node.turn();
+    assert!(matches!(&turned, Err(Fault::Connection(reason)) if reason.contains("joining again")), "{turned:?}");
 }
 
 /// A node whose window of the table `a`, of longs, begins at 3.
