@@ -1,7 +1,7 @@
 //! Failpoints: named places at which a test kills or pauses a process. They stand only where the process acts on the world outside it:
-//! before and after files are written, read, synced and locked, sockets written and connected, and the fleet called ([`Point`]), and
-//! where tickerplant and node take and send the messages of their protocol ([`Boundary`]). Between two of them a process changes
-//! nothing but its own memory, so that they cover every state in which it can end.
+//! at writes, reads and syncs of log and journal, at the lock of the start, at sockets, before a request for capacity ([`Point`]), and
+//! where tickerplant and node take and send the messages of their protocol ([`Boundary`]). The files of the schema and the lock have
+//! none behind the start.
 //!
 //! Without the feature `points`, which no release has, there are none, and the compiler removes the checks. With it, `elastick points`
 //! lists them, and `ELASTICK_POINT="NAME[ NTH[ kill|pause]]"`, read once, arms one: the process ends as by `kill -9`, or pauses until

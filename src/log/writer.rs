@@ -61,10 +61,12 @@ pub struct LogWriter {
 /// Makes the log before this one durable. A tickerplant that was killed between two days has left updates there that are in the file
 /// but not synced, and readers on other hosts, which a publisher asks what it has to send again, do not see them.
 fn sync_log_before(disk: &dyn Disk, log: &Path) {
-    let before = log_before(disk, log).unwrap_or_default();
-    let Some(path) = before else { return };
-    if let Err(error) = disk.open(&path, Open::Read).and_then(|file| file.sync_all()) {
-        tracing::warn!(path = %path.display(), %error, "cannot make the log of the day before durable");
+    let synced = log_before(disk, log).and_then(|before| match before {
+        Some(path) => disk.open(&path, Open::Read)?.sync_all(),
+        None => Ok(()),
+    });
+    if let Err(error) = synced {
+        tracing::warn!(log = %log.display(), %error, "cannot make the log before this one durable");
     }
 }
 

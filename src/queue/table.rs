@@ -268,8 +268,8 @@ pub struct Queue {
     pub(super) processes: BTreeMap<SubscriberId, Symbol>,
     /// Arrival of each subscriber on the steady clock.
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
-    /// Group and instance of the nodes that have left or ended since the last day began to end. Not kept over a restart: a node that watches launches
-    /// remembers them.
+    /// Group and instance of the nodes that have left or ended since the last day began to end. Not kept over a restart: the node that watches
+    /// launches at that time remembers them; one that begins to watch later does not know them.
     pub(super) departed: BTreeSet<(Symbol, Symbol)>,
     /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
     pub(super) rests: BTreeMap<SubscriberId, BackOff>,

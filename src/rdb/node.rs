@@ -11,6 +11,7 @@ use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
 use crate::env::Env;
+use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
 use crate::net::access::{Access, Everyone, UserFile};
@@ -43,6 +44,8 @@ pub struct Node {
     shared: Arc<Shared>,
     identity: Identity,
     tap: Option<Tap>,
+    /// The thread that calls the fleet.
+    fleet_calls: Box<dyn Running>,
 }
 
 /// Returns a unique node name: host, process id and start time in milliseconds.
@@ -186,10 +189,10 @@ pub fn prepare(
         reactor.open_pages(http::OPEN);
     }
     reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
-    let Link { asks, answers, counters, running: _running } = capacity::start(&env, fleet, options.launch_timeout)?;
+    let Link { asks, answers, counters, running } = capacity::start(&env, fleet, options.launch_timeout)?;
     shared.set_fleet(counters);
     let ingest = Ingest::new(env, options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
-    Ok(Node { reactor, ingest, shared, identity, tap: Some(tap) })
+    Ok(Node { reactor, ingest, shared, identity, tap: Some(tap), fleet_calls: running })
 }
 
 fn named(option: &str, path: &Path, error: &io::Error) -> io::Error {
@@ -212,7 +215,7 @@ impl Node {
     /// # Errors
     /// The system has no thread or no readiness queue left.
     pub fn run(self, ready: impl FnOnce() + Send + 'static) -> io::Result<Ending> {
-        let Node { mut reactor, mut ingest, shared, .. } = self;
+        let Node { mut reactor, mut ingest, shared, fleet_calls: _fleet_calls, .. } = self;
         let guard = EndsWithThread(Arc::clone(&shared));
         let thread = crate::sys::stack::thread("ingest".into()).spawn(move || {
             let _guard = guard;
