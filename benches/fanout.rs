@@ -1,5 +1,6 @@
-//! The event loop against tokio: a relay that hands each publisher's messages on to all subscribers, once over `net::Reactor` and once
-//! over a tokio runtime of one thread with a task per connection, both without log and schema. Figures for docs/decisions/7.
+//! Compares the event loop with tokio. A relay forwards every publisher's messages to all subscribers and does nothing else: no log, no
+//! schema. It runs on `net::Reactor`, then on a single-threaded tokio runtime with one task per connection. The figures are in
+//! docs/decisions/7-event-loop.md.
 //!
 //!     cargo bench --bench fanout [-- ROUNDS]
 //!
@@ -23,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const AHEAD_BYTES: u64 = 4 << 20;
 const RUN: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
-/// Between two writes of the publisher at a fixed rate.
+/// How often the publisher wakes to send the messages that are due, in the cells with a fixed rate.
 const TICK: Duration = Duration::from_millis(1);
 const HEADER_BYTES: usize = 8;
 /// Offset of the send time in a message: behind the header and the head of the character vector.
@@ -170,7 +171,7 @@ async fn connection(mut stream: tokio::net::TcpStream, subscribers: Subscribers)
     Some(())
 }
 
-/// Returns the length of the whole messages at the start, and whether the first is a sync request.
+/// Returns how many bytes of `input` are complete messages, and whether the first message is a sync request.
 fn frames(input: &[u8]) -> (usize, bool) {
     let mut at = 0;
     while let Some(header) = input.get(at..at + HEADER_BYTES) {

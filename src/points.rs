@@ -57,7 +57,7 @@ points! {
 /// Where messages of the protocol between tickerplant and node pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// The tickerplant has received a call and is about to handle it.
+    /// The tickerplant has received a node's call, and has not handled it yet.
     TickTakes,
     /// The tickerplant is about to send a message to a node.
     TickSends,

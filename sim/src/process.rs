@@ -35,7 +35,7 @@ impl Process {
         WORKERS.iter().any(|name| self.tasks.is_due(name))
     }
 
-    /// Runs one job of each of the tickerplant's workers.
+    /// Runs the next job of each background thread of the tickerplant.
     pub fn work(&self) {
         WORKERS.iter().for_each(|name| self.tasks.work(name));
     }

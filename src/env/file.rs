@@ -16,7 +16,7 @@ pub struct Descriptor {
 
 /// The operations that the log needs of a file. Writes take effect in call order; `sync` makes every write that returned before it durable.
 pub trait LogFile: Send + Sync {
-    /// Reads at an offset; 0 bytes means end of file, as far as this handle knows.
+    /// Reads at an offset and returns the number of bytes read; 0 at the end of the file. On a network file system that may be an old end.
     fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize>;
     /// Writes some of the bytes and returns how many.
     fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize>;

@@ -110,7 +110,7 @@ impl GroupSync {
         Ok(GroupSync { shared, running: Some(spawner.spawn("log-sync", Box::new(sync))?) })
     }
 
-    /// Called before waiting for the thread.
+    /// Must be called before this thread waits for the sync thread: in the simulator, which has no sync thread, it does that thread's work.
     fn assist(&self) {
         if let Some(running) = &self.running {
             running.assist();

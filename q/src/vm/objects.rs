@@ -6,7 +6,7 @@
 use crate::runtime::scalar::{Scalar, is_object};
 use columns::table::Value;
 
-/// Limit of lists in a run: they are freed only when the run ends, even if no register refers to them.
+/// Most lists that one run of the VM may create. A run frees its lists only when it ends.
 const MAX_OBJECTS: usize = 256;
 
 /// Stores a value in the register numbered `own` across all frames; false if there are too many objects.

@@ -56,8 +56,9 @@ impl Plant {
         Ok(())
     }
 
-    /// Sends a changed schema, without an index, to the nodes that do not receive that update now: those that wait, have rolled, rebuild a
-    /// window, replay, or are in catch-up. A node in catch-up may roll before it reaches the update.
+    /// Sends a changed schema at once to nodes that are not at the tip: standbys, rolled nodes, and those that rebuild, replay or are in
+    /// catch-up. The message has no update index, so that it applies immediately. A node in catch-up needs it too: it may roll before it
+    /// reaches the record of the change.
     fn send_schema(&self, place: usize, schema: Schema, ctl: &mut dyn Links) {
         let Some(spec) = self.schemas.tables().get(place) else { return };
         let wants = |tabs: &[Vec<u8>]| tabs.iter().any(|tab| tab.is_empty() || *tab == spec.name);

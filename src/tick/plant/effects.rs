@@ -185,7 +185,7 @@ impl Plant {
         ctl.send(conn, encoded(&ToNode::Rebuild(rebuild)));
     }
 
-    /// Feeds a member of a queue from an update of this day on.
+    /// Starts to send a queue member the updates of the current day, beginning with index `first`.
     pub(super) fn feed_from(&mut self, conn: ConnId, first: u64, ctl: &mut dyn Links) {
         let Some(Member { subscription, form, .. }) = self.queue.member(handle(conn)) else { return };
         let key = self.schemas.key(subscription, *form, compresses(conn, ctl));

@@ -191,7 +191,7 @@ impl QueueShell {
         self.members.get(&handle)
     }
 
-    /// Adds a paper subscriber, unless its connection is a member already.
+    /// Adds a subscriber that uses the paper's protocol (`.u.asg.sub`), unless its connection is in a queue already.
     pub fn subscribes(&mut self, handle: Handle, member: Member) {
         self.members.entry(handle).or_insert(member);
     }

@@ -56,7 +56,7 @@ impl Verification {
         self.worker.submit(job);
     }
 
-    /// Retries a job whose log could not be read, after `pause` from now on.
+    /// Schedules a job whose log could not be read to be retried `pause` after `now`.
     pub fn put_off(&mut self, now: Instant, pause: Duration, job: Job) {
         self.retries.put_off(now.checked_add(pause).unwrap_or(now), job);
     }
