@@ -8,11 +8,12 @@
 //! publisher stays at most `AHEAD_BYTES` ahead of the slowest subscriber, so that neither relay has to drop or catch up.
 
 use bytes::{Bytes, BytesMut};
+use elastick::access::Anyone;
 use elastick::config::Limits;
-use elastick::net::access::Everyone;
 use elastick::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Parts, Peer, Reactor, Service};
 use proto::{Header, Items, MessageKind, Value, encode};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
@@ -106,7 +107,8 @@ fn own() -> Running {
     let (port, waker) = (listeners.port(), parts.waker());
     let relay = Relay { subscribers: Vec::new(), batch: BytesMut::new() };
     let limits = NetLimits::of(&Limits::default());
-    let mut reactor = Reactor::new(parts, listeners, Box::new(Everyone), limits, relay).expect("an event loop");
+    let mut reactor =
+        Reactor::new(parts, listeners, Box::new(Anyone::new(BTreeSet::new())), limits, relay).expect("an event loop");
     let (thread, end) = started(move || reactor.run().expect("runs"));
     Running { port, thread, end: Box::new(move || (waker.wake().expect("awake"), end()).1) }
 }

@@ -9,6 +9,7 @@ compile_error!("the feature `points` stops and kills processes on request: no re
 pub use columns::{kernel, sys, table};
 pub use q;
 
+pub mod access;
 pub mod cli;
 pub mod config;
 pub mod env;

@@ -23,6 +23,7 @@ const CRATES: &[(&str, &[&[&str]])] = &[
             &["config"],
             &["metrics"],
             &["env"],
+            &["access"],
             &["queue", "lease", "log"],
             &["net"],
             &["protocol"],

@@ -2,8 +2,10 @@
 
 use super::world::{Client, MS, SECOND, World, WorldEvent};
 use bytes::Bytes;
+use elastick::access::Grants;
 use elastick::net::{ConnId, Peer};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Longest latency of a message that nothing delays.
 const MAX_LATENCY_NS: u64 = 2 * MS;
@@ -125,6 +127,7 @@ impl World {
             ip: std::net::Ipv4Addr::new(10, 0, 0, octet).into(),
             capability: if number.is_multiple_of(3) { 3 } else { 0 },
             local,
+            grants: Arc::new(Grants::everything()),
         };
         line.conn = Some(tick.links.open(number, peer));
         let latency_ns = self.latency_ns();

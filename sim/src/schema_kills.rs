@@ -274,7 +274,7 @@ impl World {
             batch: self.batch,
             roll: units::roll_time("00:00 UTC").expect("a time"),
             today: None,
-            operators: vec![Vec::new()],
+            block_writes: false,
             limits: Limits::default(),
             queue: Params::default(),
         };

@@ -121,7 +121,7 @@ impl World {
             batch: self.plan.batch,
             roll: self.plan.roll.clone(),
             today: None,
-            operators: vec![super::schemas::OPERATOR.to_vec()],
+            block_writes: false,
             limits: self.plan.tick_limits(),
             queue: mutants::tick::params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),
         };

@@ -1,6 +1,7 @@
 //! q files on the command line of a server.
 
 use super::CliError;
+use crate::access::{Access, Anyone, Users};
 use crate::config::{Settings, options};
 use crate::q::startup::StartupError;
 use clap::{Arg, ArgMatches};
@@ -51,6 +52,21 @@ pub fn argument(index: usize) -> Arg {
 /// Returns the files given.
 pub fn files(matches: &ArgMatches) -> impl Iterator<Item = PathBuf> {
     matches.get_many::<String>("files").into_iter().flatten().map(PathBuf::from)
+}
+
+/// Returns how logins are checked: by the users file of `-u` or `-U`, or not at all. `has_handler` says that `.z.pw` checks them.
+///
+/// # Errors
+/// The users file cannot be read or parsed.
+pub fn access(settings: &Settings, has_handler: bool) -> Result<Box<dyn Access>, CliError> {
+    let of_users = settings.find(&options::USERS)?;
+    let of_access = settings.find(&options::ACCESS)?.filter(|text| text != "1").map(PathBuf::from);
+    let operators = settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect();
+    Ok(match of_users.or(of_access) {
+        Some(path) => Box::new(Users::read(&path, &operators).map_err(CliError::failed)?),
+        None if has_handler => Box::new(Anyone::checked(operators)),
+        None => Box::new(Anyone::new(operators)),
+    })
 }
 
 /// Prints the output of a file.

@@ -3,10 +3,10 @@
 use super::fleet::choose::{attend, choose};
 use super::fleet::publish::Publishing;
 use super::{CliError, command_for, logging, settings_of, startup};
+use crate::access::{LOOPBACK_NOTE, listen_on};
 use crate::config::{Limits, Program, Settings, options};
 use crate::env::Env;
 use crate::metrics::Tap;
-use crate::net::access::{Access, Everyone, UserFile};
 use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, signals};
 use crate::q::Rules;
 use crate::queue::Params;
@@ -94,7 +94,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         batch: (!every.is_zero()).then_some(every),
         roll: settings.get(&options::ROLL)?,
         today: settings.find(&options::TODAY)?.map(clock::day_number),
-        operators: settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect(),
+        block_writes: settings.is_on(&options::BLOCK_WRITES)?,
         queue: Params {
             grace_ns: nanoseconds(settings.get(&options::NODE_GRACE)?),
             restart_grace_ns: nanoseconds(settings.get(&options::START_GRACE)?),
@@ -105,7 +105,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let net_limits = NetLimits::of(&limits);
     let codec = net_limits.codec();
-    let access = access(&settings)?;
+    let has_handler = program.globals.iter().any(|(name, _)| symbol::text(*name) == b".z.pw");
+    let access = startup::access(&settings, has_handler)?;
     let notifier = Notifier::from_environment();
     notifier.status("opening the log");
     let env = Env::system();
@@ -119,7 +120,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         Some(path) => format!("log {}, durability {durability}", path.display()),
         None => "no log".to_string(),
     };
-    let listen = settings.get(&options::PORT)?;
+    let (checked, open) = (access.is_checked(), settings.is_on(&options::OPEN)?);
+    let listen = listen_on(settings.get(&options::PORT)?, checked, open).map_err(CliError::Usage)?;
     let mut listeners = Listeners::tcp(&listen).map_err(CliError::failed)?;
     let directory = settings.get(&options::UNIX_SOCKETS)?;
     if !directory.is_empty() {
@@ -162,6 +164,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         writeln!(out, "elastick tick is listening on {port}, {logs}")?;
         out.flush()?;
     }
+    if !checked && !open {
+        tracing::info!("{LOOPBACK_NOTE}");
+    }
     let _published = publishing.start(Some(tap))?;
     // Reserves symbol space for this thread, so that queries on other threads cannot use it up.
     symbol::claim();
@@ -177,18 +182,4 @@ fn query_time(settings: &Settings, limits: &Limits) -> Result<Duration, CliError
     let asked = settings.get(&options::QUERY_TIME)?;
     let most = Duration::from_nanos(limits.query_time_ns);
     Ok(if asked.is_zero() { most } else { asked.min(most) })
-}
-
-/// `-U FILE`, or `-u FILE` unless the value is 1.
-fn access(settings: &Settings) -> Result<Box<dyn Access>, CliError> {
-    let of_users = settings.find(&options::USERS)?;
-    let of_access = settings.find(&options::ACCESS)?.filter(|text| text != "1").map(PathBuf::from);
-    match of_users.or(of_access) {
-        None => Ok(Box::new(Everyone)),
-        Some(path) => {
-            let users = UserFile::read(&path)
-                .map_err(|error| CliError::Failed(format!("users (-u, -U), {}: {error}", path.display())))?;
-            Ok(Box::new(users))
-        }
-    }
 }

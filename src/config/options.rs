@@ -150,9 +150,9 @@ options! {
     HANDLER_TIMER: Duration = units::whole_millis, "handler-timer" letter Some('t'), value "MS", programs &[Rdb];
         "Call .z.ts of the start-up files every MS milliseconds; 0 never calls it (\\t)";
     ACCESS: String = units::name, "access" letter Some('u'), value "1|FILE", programs &[Tick, Rdb];
-        "1: remote callers cannot run system commands or leave the directory; FILE: that, and user:password lines";
+        "1: remote callers cannot run system commands or leave the directory; FILE: that, and users as with -U";
     USERS: PathBuf = units::path, "users" letter Some('U'), value "FILE", programs &[Tick, Rdb];
-        "File of user:password lines (plain, md5 or sha1 hex)";
+        "Users: FILE.toml with roles, or kdb+'s lines of user:password (plain, md5 or sha1 hex)";
     TLS: () = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
         "0 for plain connections; 1 and 2 (TLS) are not supported yet";
     QUERY_TIME: Duration = units::seconds, "query-time" letter Some('T'), value "SECONDS", default Some("0"),
@@ -208,8 +208,10 @@ options! {
         "What clients' queries may access: files (with -u, below the working directory), sockets (hopen, other \
          handles), system (commands, environment; never with -u)";
     OPERATORS: Vec<String> = units::names, "operators" value "USER,...", default Some(""), programs &[Tick];
-        "Users allowed to add columns to a table while the tickerplant runs (.u.schema); none if empty. Use it \
-         with -u or -U: only then are user names verified";
+        "Users with the role operator: .u.endofday, .u.end, .u.schema. A users file in TOML can say it as well. Without \
+         users everyone on this machine is an operator, or if this option is given those whom it names";
+    OPEN: bool = units::switch, "open" programs &[Tick, Rdb];
+        "Listen on all interfaces although there is no users file (-u, -U): everyone who reaches the port has every role";
     UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), empty true,
         variables &["QUDSPATH"], programs &[Tick, Rdb];
         "Directory of the Unix domain socket kx.PORT, bound by path and as an abstract name; empty for none";
@@ -334,7 +336,7 @@ options! {
     DEMO_RATE: f64 = units::positive, "rate" value "N", default Some("2700"), programs &[Demo];
         "Updates per second, the average of the day";
     DEMO_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010/5029"), programs &[Demo];
-        "Port of the tickerplant: port, lo/hi for the first free one of a range, 0 for any free port free port";
+        "Port of the tickerplant: port, lo/hi for the first free one of a range, 0 for any free port";
     DEMO_DIR: PathBuf = units::path, "dir" value "DIR", programs &[Demo];
         "Directory for the log and the output of the processes, kept at the end; by default a temporary one, removed";
     NODE_MEMORY: u64 = units::bytes, "node-memory" value "SIZE", default Some("32MiB"), programs &[Demo];

@@ -5,14 +5,14 @@ use super::group::{Action, Group, GroupEvent, Instance, Rules};
 use super::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE};
 use super::protocol::{self, Call};
 use super::{Capacity, Description, Member};
+use crate::access::Anyone;
 use crate::config::{Limits, Listen, options};
-use crate::net::access::Everyone;
 use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Parts, Peer, Reactor, Service, message, signals};
 use crate::sys::child;
 use mio::Waker;
 use proto::{Header, MessageKind, Value, decode, encode};
 use rustix::process::Signal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -103,7 +103,7 @@ pub fn prepare(options: SupervisorOptions) -> io::Result<Ready> {
         ending: false,
         options,
     };
-    Ok(Ready { reactor: Reactor::new(parts, listeners, Box::new(Everyone), limits, supervisor)? })
+    Ok(Ready { reactor: Reactor::new(parts, listeners, Box::new(Anyone::new(BTreeSet::new())), limits, supervisor)? })
 }
 
 impl Supervisor {

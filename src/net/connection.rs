@@ -7,10 +7,21 @@ use super::replies::Replies;
 use super::send_buffer::{CROWDED_BYTES, SendBuffer};
 use super::stream::Stream;
 use super::websocket;
+use crate::access::Grants;
 use proto::{FrameReader, handshake};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 use tracing::Span;
+
+/// A login whose password is right, on which another thread decides.
+#[derive(Debug)]
+pub(super) struct PendingLogin {
+    pub(super) credentials: handshake::Credentials,
+    /// Bytes received after the handshake.
+    pub(super) rest: Vec<u8>,
+    pub(super) grants: Arc<Grants>,
+}
 
 /// State of an open connection.
 #[derive(Debug)]
@@ -31,8 +42,8 @@ pub(super) struct Connection {
     pub(super) http: Option<Session>,
     /// Present on a WebSocket connection.
     pub(super) web: Option<websocket::Reader>,
-    /// A login that another thread decides on: the credentials, and the bytes received after them.
-    pub(super) login_asked: Option<Box<(handshake::Credentials, Vec<u8>)>>,
+    /// A login that another thread decides on.
+    pub(super) pending_login: Option<Box<PendingLogin>>,
     /// Received and not yet handled: an incomplete message, or messages held back while the connection may not continue.
     pub(super) frames: FrameReader,
     /// Share of this connection in the total of all receive buffers.
@@ -78,7 +89,7 @@ impl Connection {
             login: Vec::new(),
             http: None,
             web: None,
-            login_asked: None,
+            pending_login: None,
             frames: FrameReader::new(limits.codec()),
             inbox_bytes: 0,
             send_buffer: SendBuffer::default(),

@@ -1,12 +1,14 @@
 //! HTTP/1.1 on the kdb+ port, as far as monitoring pages and q's HTTP handlers need it: Basic authentication, one request at a time.
 //! Heads are parsed by `httparse`; what their fields mean is decided here. Pure; the event loop's part is in `reactor::pages`.
 
+use crate::access::Grants;
 use crate::kernel::digest::from_base64;
 use crate::metrics::{Snapshot, prometheus};
 use crate::q::handlers::WebRequest;
 use bytes::Bytes;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Page of all metrics.
@@ -95,6 +97,8 @@ pub struct HttpRequest {
     pub web_key: Option<Vec<u8>>,
     /// User and password; empty if none were given.
     pub credentials: (Vec<u8>, Vec<u8>),
+    /// What the user may do, once the login is decided.
+    pub grants: Arc<Grants>,
     /// The connection stays open after the response.
     pub keep: bool,
 }
@@ -253,6 +257,7 @@ fn request(head: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpError> {
         web_key: fields.web_key.filter(|_| is_web),
         fields: all,
         credentials: fields.credentials.unwrap_or_default(),
+        grants: Arc::default(),
         // The body of a GET or HEAD is not read, so it would be parsed as the next request.
         keep: !fields.close && (has_handler || !has_body) && (is_1_1 || fields.keep_alive),
     })
@@ -282,15 +287,16 @@ fn basic(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 const fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
-        400 => "Bad HttpRequest",
+        400 => "Bad Request",
         401 => "Unauthorized",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
-        408 => "HttpRequest Timeout",
+        408 => "Request Timeout",
         411 => "Length Required",
         413 => "Content Too Large",
         426 => "Upgrade Required",
-        431 => "HttpRequest Header Fields Too Large",
+        431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",

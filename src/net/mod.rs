@@ -3,7 +3,6 @@
 //! Nothing else in elastick opens a socket. [`reactor::Reactor`] owns listeners and connections and passes whole messages to a
 //! [`reactor::Service`]; [`client::Client`] is the client side.
 
-pub mod access;
 pub mod client;
 mod connection;
 pub mod control;

@@ -1,8 +1,10 @@
 //! The remote end of a connection, and the reason a connection ended.
 
+use crate::access::Grants;
 use proto::DecodeError;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// Identity of a connection. Never reused, unlike its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +49,8 @@ pub struct Peer {
     pub capability: u8,
     /// On this machine: messages are not compressed.
     pub local: bool,
+    /// What it may do.
+    pub grants: Arc<Grants>,
 }
 
 impl Peer {

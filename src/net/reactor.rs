@@ -8,13 +8,13 @@ mod pages;
 mod reading;
 mod web;
 
-use super::access::Access;
 use super::connection::Connection;
 use super::control::{Control, FIRST_CONNECTION, SyncRequest};
 use super::http::{self, Page};
 use super::listener::Listeners;
 use super::notify::Watchdog;
 use super::peer::{CloseReason, ConnId, Peer};
+use crate::access::Access;
 use crate::config::{Limit, Limits};
 use crate::less;
 use crate::metrics::{self, Id};

@@ -2,15 +2,16 @@
 
 mod http;
 
-use super::access::{Access, Everyone};
 use super::client::ClientError;
 use super::http::{self as pages, Page};
 use super::*;
+use crate::access::{Access, Anyone, Grants};
 use crate::config::{Address, Limits};
 use proto::{Header, MessageKind, Value, encode};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -77,7 +78,7 @@ impl Service for Echo {
 struct Running {
     port: u16,
     events: mpsc::Receiver<String>,
-    waker: std::sync::Arc<mio::Waker>,
+    waker: Arc<mio::Waker>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -107,7 +108,7 @@ impl Running {
     }
 
     fn new() -> Running {
-        Running::with(Limits::default(), Box::new(Everyone), None)
+        Running::with(Limits::default(), Box::new(Anyone::new(BTreeSet::new())), None)
     }
 
     fn address(&self) -> Address {
@@ -212,8 +213,16 @@ fn a_message_may_come_byte_by_byte() {
 fn wrong_passwords_are_rejected_without_a_byte() {
     struct Nobody;
     impl Access for Nobody {
-        fn allows(&self, user: &[u8], password: &[u8]) -> bool {
-            (user, password) == (b"ann", b"pw")
+        fn admits(&self, user: &[u8], password: &[u8]) -> Option<Arc<Grants>> {
+            ((user, password) == (b"ann", b"pw")).then(Arc::default)
+        }
+
+        fn grants(&self, _: &[u8]) -> Option<Arc<Grants>> {
+            None
+        }
+
+        fn is_checked(&self) -> bool {
+            true
         }
     }
     let server = Running::with(Limits::default(), Box::new(Nobody), None);
@@ -293,7 +302,8 @@ fn compressed_messages_are_understood() {
 
 #[test]
 fn connections_over_the_limit_are_closed_at_once() {
-    let server = Running::with(Limits { connections: 1, ..Limits::default() }, Box::new(Everyone), None);
+    let server =
+        Running::with(Limits { connections: 1, ..Limits::default() }, Box::new(Anyone::new(BTreeSet::new())), None);
     let mut first = server.client();
     let second = server.raw();
     assert_eq!(read_to_end(&second), b"");
@@ -302,7 +312,11 @@ fn connections_over_the_limit_are_closed_at_once() {
 
 #[test]
 fn a_peer_that_never_shakes_hands_is_dropped() {
-    let server = Running::with(Limits { handshake_ns: 1_000_000, ..Limits::default() }, Box::new(Everyone), None);
+    let server = Running::with(
+        Limits { handshake_ns: 1_000_000, ..Limits::default() },
+        Box::new(Anyone::new(BTreeSet::new())),
+        None,
+    );
     assert_eq!(read_to_end(&server.raw()), b"");
 }
 
@@ -343,7 +357,7 @@ fn queued_messages_are_sent_before_the_loop_ends() {
 fn unix_sockets_are_found_where_kdb_clients_look() {
     let directory = std::env::temp_dir().join(format!("elastick-net-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let server = Running::with(Limits::default(), Box::new(Everyone), Some(&directory));
+    let server = Running::with(Limits::default(), Box::new(Anyone::new(BTreeSet::new())), Some(&directory));
     let path = directory.join(format!("kx.{}", server.port));
     let address =
         Address { host: directory.display().to_string(), port: server.port, user: "u".into(), password: "".into() };
@@ -361,7 +375,11 @@ fn unix_sockets_are_found_where_kdb_clients_look() {
 
 #[test]
 fn a_peer_that_does_not_read_its_answers_is_not_read_either() {
-    let server = Running::with(Limits { outbox_bytes: 1 << 20, ..Limits::default() }, Box::new(Everyone), None);
+    let server = Running::with(
+        Limits { outbox_bytes: 1 << 20, ..Limits::default() },
+        Box::new(Anyone::new(BTreeSet::new())),
+        None,
+    );
     let stream = server.raw();
     (&stream).write_all(b"x:\x06\0").unwrap();
     stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();

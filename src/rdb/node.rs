@@ -10,11 +10,11 @@ use super::report::Constants;
 use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
+use crate::access::{Access, Anyone, LOOPBACK_NOTE, Users, listen_on};
 use crate::env::Env;
 use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
-use crate::net::access::{Access, Everyone, UserFile};
 use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, remote, signals};
 use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
@@ -23,6 +23,7 @@ use crate::q::{self, Rules};
 use crate::sys::memory::Sources;
 use crate::table::store::Store;
 use crate::table::symbol;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -101,6 +102,16 @@ impl Evaluated {
     }
 }
 
+/// Returns how logins are checked: by the users file, by `.z.pw`, or not at all.
+fn access(options: &NodeOptions, program: &Evaluated) -> io::Result<Box<dyn Access>> {
+    let has_handler = || program.startup.globals.iter().any(|(name, _)| symbol::text(*name) == Handler::Login.name());
+    Ok(match &options.users {
+        Some(path) => Box::new(Users::read(path, &BTreeSet::new()).map_err(io::Error::other)?),
+        None if has_handler() => Box::new(Anyone::checked(BTreeSet::new())),
+        None => Box::new(Anyone::new(BTreeSet::new())),
+    })
+}
+
 /// Binds the port and acquires everything that can fail at the start.
 ///
 /// # Errors
@@ -114,11 +125,12 @@ pub fn prepare(
     notifier: &Notifier,
 ) -> io::Result<Node> {
     let options = Arc::new(options);
-    let access: Box<dyn Access> = match &options.users {
-        Some(path) => Box::new(UserFile::read(path).map_err(|error| named("users (-u, -U)", path, &error))?),
-        None => Box::new(Everyone),
-    };
-    let mut listeners = Listeners::tcp(&options.listen)?;
+    let access = access(&options, &program)?;
+    let listen = listen_on(options.listen.clone(), access.is_checked(), options.open).map_err(io::Error::other)?;
+    let mut listeners = Listeners::tcp(&listen)?;
+    if !access.is_checked() && !options.open {
+        tracing::info!("{LOOPBACK_NOTE}");
+    }
     if let Some(directory) = &options.unix_sockets {
         listeners.unix(directory);
     }

@@ -31,6 +31,8 @@ pub struct NodeOptions {
     pub query_threads: usize,
     pub query_time: Duration,
     pub users: Option<PathBuf>,
+    /// Without users, serve other machines as well.
+    pub open: bool,
     /// Time after which a launched instance that has not joined is replaced.
     pub launch_timeout: Duration,
     /// Metrics and health pages need no password.
@@ -80,6 +82,7 @@ impl NodeOptions {
             query_threads: 1,
             query_time: Duration::from_secs(1),
             users: None,
+            open: false,
             launch_timeout: Duration::from_secs(30),
             metrics_open: false,
             block_writes: false,
@@ -123,6 +126,7 @@ impl NodeOptions {
             query_threads: if threads == 0 { cores } else { threads },
             query_time,
             users: settings.find(&options::USERS)?.or(access),
+            open: settings.is_on(&options::OPEN)?,
             metrics_open: settings.is_on(&options::METRICS_OPEN)?,
             launch_timeout: settings.get(&options::LAUNCH_TIMEOUT)?,
             block_writes: settings.is_on(&options::BLOCK_WRITES)?,

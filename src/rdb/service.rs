@@ -7,6 +7,7 @@ use super::pool::{Done, Ended, Job, Line, Pool};
 use super::report::Constants;
 use super::scope::{Link, NodeScope, Spoken};
 use super::shared::{Ending, Shared};
+use crate::access::{Role, needs_role};
 use crate::config::Limits;
 use crate::metrics;
 use crate::net::client::Incoming;
@@ -14,6 +15,7 @@ use crate::net::http::{self, Page};
 use crate::net::inbox::{Inbox, Message};
 use crate::net::signals::{self, ShutdownRequests};
 use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, outbox_refuses};
+use crate::q::QError;
 use crate::q::handlers::{Handler, HandlerEvent};
 use crate::queue::Date;
 use bytes::Bytes;
@@ -236,6 +238,15 @@ impl Queries {
         }
     }
 
+    /// Rejects a message of a client without the role that it needs.
+    fn refuse(&self, conn: ConnId, error: &QError, ctl: &mut Control) {
+        self.shared.query_errors.fetch_add(1, Ordering::Relaxed);
+        match ctl.request() {
+            Some(request) => ctl.reply(request, message::error(&error.name)),
+            None => tracing::warn!(handle = conn.handle(), %error, "an async message failed"),
+        }
+    }
+
     fn spoken(&self, conn: ConnId, ctl: &Control) -> Spoken {
         if ctl.is_web(conn) { Spoken::Web } else { Spoken::Ipc }
     }
@@ -314,6 +325,9 @@ impl Service for Queries {
             return;
         }
         let Some(peer) = ctl.peer(conn).cloned() else { return };
+        if !peer.grants.has(Role::Query) {
+            return self.refuse(conn, &needs_role("a query", Role::Query), ctl);
+        }
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
         let is_sync = header.kind == MessageKind::Sync;
         let event = HandlerEvent::Message { is_sync, body: body.to_vec(), endian: header.endian };

@@ -218,10 +218,10 @@ impl Day {
         (self.trust.max_jump_ns() / DAY_NS).max(1)
     }
 
-    /// Whether the day may be ended by hand, which keeps the next day within the allowed distance from the calendar. Code that ends a day
-    /// at every end of a day would create logs years ahead, and no day would end until then.
-    pub fn may_end_by_hand(&self, calendar: Calendar) -> bool {
-        self.days_ahead(calendar) < self.max_days_ahead()
+    /// Whether the day may be ended by hand: the next day is at most one ahead of the calendar, or, with `force`, as far as the clock may
+    /// jump. Code that ends a day at every end of a day would create logs years ahead, and no day would end until then.
+    pub fn may_end_by_hand(&self, calendar: Calendar, force: bool) -> bool {
+        self.days_ahead(calendar) < if force { self.max_days_ahead() } else { 1 }
     }
 
     /// Nanoseconds until the calendar must be checked again; 0 or negative once it is due.

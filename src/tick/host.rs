@@ -7,6 +7,7 @@ use super::globals::Globals;
 use super::plant::Plant;
 use super::plant::calls::{self, Called};
 use super::plant::functions::{self, Row};
+use super::plant::permit::OWNER;
 use super::plant::values::VARIABLES;
 use super::sends::{self, Connections, Sends};
 use crate::net::{ConnId, Deferred, Links, SyncRequest};
@@ -280,7 +281,7 @@ impl Host for OwnerHost<'_> {
         }
         let conn = match self.conn {
             Some(conn) => conn,
-            None if OWN.contains(&symbol::text(name)) => ConnId::new(u32::MAX, 0),
+            None if OWN.contains(&symbol::text(name)) => OWNER,
             None => return Err(QError::with("access", "only clients may call this")),
         };
         let caller = calls::Caller { conn, request: None };

@@ -6,6 +6,7 @@ pub mod core;
 pub mod day;
 pub mod feed;
 pub mod filter;
+mod gate;
 pub mod globals;
 pub mod host;
 pub mod journal;

@@ -1,7 +1,7 @@
 //! q files given to the tickerplant: functions and variables for its clients, and message handlers.
 //!
-//! Updates and calls of `.u` bypass them, so a q file cannot delay publishing. Handlers and `.z.ts` run on the query threads, `.z.pw` on
-//! its own thread.
+//! `.z.pg` and `.z.ps` get every message but those between tickerplant and node, as in kdb+: where `.z.ps` is defined, updates pass through
+//! it. Handlers and `.z.ts` run on the query threads, `.z.pw` on its own thread.
 
 use super::core::Tables;
 use super::globals::Globals;

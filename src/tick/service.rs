@@ -1,6 +1,7 @@
 //! Message handling of the tickerplant: turns messages into updates, calls and queries.
 
 use super::core::call;
+use super::gate::{self, Gate};
 use super::globals::Globals;
 use super::host::OwnerHost;
 use super::plant::Plant;
@@ -36,6 +37,7 @@ pub struct TickService {
     globals: Arc<Globals>,
     own_bounds: Bounds,
     rules: Arc<Rules>,
+    gate: Gate,
     connections: Arc<Connections>,
     /// Sync messages with a deferred response, by handle.
     deferred: Deferred,
@@ -99,9 +101,10 @@ impl TickService {
             plant,
             codec,
             queries,
-            globals: Arc::new(globals),
             own_bounds: own_query,
+            gate: Gate::new(&globals, &rules),
             rules,
+            globals: Arc::new(globals),
             connections: Arc::default(),
             deferred: Deferred::default(),
             timer,
@@ -135,7 +138,7 @@ impl TickService {
     }
 
     fn little(&mut self, conn: ConnId, body: &[u8], ctl: &mut dyn Links) {
-        if let Some(call) = call::recognise(body) {
+        if let Some(call) = call::recognise(body).filter(|_| self.gate.passes_updates(ctl.request().is_some())) {
             match ctl.request() {
                 // A rejection of an async update is counted and kept in quarantine.
                 None => drop(self.plant.update(conn, &call, ctl)),
@@ -185,9 +188,16 @@ impl TickService {
         } else {
             items = Vec::new();
         }
-        let Some((function, args)) = items.split_first() else { return self.query(view, caller, ctl) };
-        if let Some(name) = function.text().filter(|name| functions::find(name).is_some()) {
-            return self.call(name, args, caller, ctl);
+        let Some((function, args)) = items.split_first() else { return self.free_query(view, caller, ctl) };
+        if let Some(row) = function.text().and_then(functions::find) {
+            if self.gate.is_handled(row, caller.request.is_some()) {
+                return self.query(view, caller, ctl);
+            }
+            let grants = ctl.peer(caller.conn).map(|peer| &*peer.grants);
+            return match gate::allowed(row, &self.rules, grants) {
+                Ok(()) => self.call(row.name.as_bytes(), args, caller, ctl),
+                Err(error) => self.failed(&error, caller, ctl),
+            };
         }
         match (function.lambda(), args) {
             (Some((_, source)), [count]) if calls::is_roll_lambda(source) => {
@@ -197,7 +207,7 @@ impl TickService {
                     Err(error) => self.malformed(caller, &error.to_string(), ctl),
                 }
             }
-            _ => self.query(view, caller, ctl),
+            _ => self.free_query(view, caller, ctl),
         }
     }
 
@@ -243,6 +253,14 @@ impl TickService {
                 ctl.reply(request, message::error(&text));
             }
             None => tracing::warn!(handle = caller.conn.handle(), %error, "an async message failed"),
+        }
+    }
+
+    /// Evaluates a message that names no function of `.u`, if its sender may query.
+    fn free_query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
+        match gate::may_query(ctl.peer(caller.conn).map(|peer| &*peer.grants)) {
+            Ok(()) => self.query(view, caller, ctl),
+            Err(error) => self.failed(&error, caller, ctl),
         }
     }
 

@@ -271,7 +271,7 @@ class Play(Cluster):
 
     def day(self, _):
         soon(self.tick_serves, VICTIM_S)
-        return self.ask_soon(self.tp, ".u.endofday[]")
+        return self.ask_soon(self.tp, ".u.endofday[`force]")
 
     def second(self, _):
         """Starts a second tickerplant on the same directory: it must be rejected while the first one has the lock."""

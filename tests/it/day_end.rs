@@ -186,7 +186,8 @@ fn a_function_that_ends_the_next_day_comes_to_an_end() {
     let tick = Tick::start("day-end-again-tick", &[]);
     let files = Directory::new("day-end-again");
     let file = files.path().join("end.q");
-    let program = format!("ended:()\n.u.end:{{[d]ended::ended,d;h:hopen {};h\".u.endofday[]\";hclose h}}\n", tick.port);
+    let program =
+        format!("ended:()\n.u.end:{{[d]ended::ended,d;h:hopen {};h\".u.endofday[`force]\";hclose h}}\n", tick.port);
     std::fs::write(&file, program).expect("written");
     let (_node, port) = node(&tick, "n1", &file, &["--memory", "256MiB"], files.path());
     let (mut feed, mut client) = (tick.client(), connect(port));
@@ -202,7 +203,7 @@ fn a_function_that_ends_the_next_day_comes_to_an_end() {
     assert_eq!(answer(&mut client, "`int$ended"), Value::ints(ended));
     assert_eq!(answer(&mut feed, "`int$.u.d"), Value::Int(date + 3));
     assert!(page(port, "/health").contains("] failed: 'limit: day "), "{}", page(port, "/health"));
-    let refused = feed.query(".u.endofday[]").expect_err("the day is far ahead").to_string();
+    let refused = feed.query(".u.endofday[`force]").expect_err("the day is far ahead").to_string();
     assert!(refused.contains("3 days ahead of the clock") && refused.contains("--limit-clock-jump"), "{refused}");
     // The new day continues.
     feed.request(&trades(0..5)).expect("published");

@@ -1,9 +1,9 @@
 //! A fake tickerplant that logs, and breaks connections on request of a test.
 
 use crate::harness::Directory;
+use elastick::access::Anyone;
 use elastick::config::{Limits, Listen};
 use elastick::log::{Proof, columns_of, update_hash};
-use elastick::net::access::Everyone;
 use elastick::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Parts, Peer, Reactor, Service, message};
 use proto::{Endian, Header, MessageKind, Value, View, decode, encode, log as records};
 use std::collections::BTreeSet;
@@ -46,7 +46,8 @@ pub fn start(directory: &Directory, faults: Faults) -> (u16, Arc<Mutex<Proof>>) 
     let port = listeners.port();
     let parts = Parts::new().expect("a readiness queue");
     let limits = NetLimits::of(&Limits::default());
-    let mut reactor = Reactor::new(parts, listeners, Box::new(Everyone), limits, fake).expect("a loop");
+    let mut reactor =
+        Reactor::new(parts, listeners, Box::new(Anyone::new(BTreeSet::new())), limits, fake).expect("a loop");
     std::thread::spawn(move || reactor.run());
     (port, taken)
 }

@@ -24,6 +24,7 @@ mod rdb_native;
 mod rdb_process;
 mod rdb_support;
 mod remote_rights;
+mod roles;
 mod schema_change;
 mod schema_live;
 mod starting;

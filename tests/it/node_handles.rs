@@ -189,7 +189,7 @@ fn a_process_that_ends_in_the_middle_closes_its_handle() {
 #[test]
 fn a_process_that_sends_garbage_loses_its_handle_alone() {
     for (name, garbage) in
-        [("header", &b"HTTP/1.1 400 Bad SyncRequest\r\n\r\n"[..]), ("body", b"\x01\x02\0\0\x0c\0\0\0\xfe\xfe\xfe\xfe")]
+        [("header", &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]), ("body", b"\x01\x02\0\0\x0c\0\0\0\xfe\xfe\xfe\xfe")]
     {
         let door = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = door.local_addr().expect("bound").port();

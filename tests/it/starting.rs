@@ -30,7 +30,7 @@ fn a_port_in_use_is_named_with_advice() {
     says(&["rdb", ":1", "-p", &port], &words);
     says(&["q", "-p", &port], &words);
     says(&["fleet", "-p", &port, "--min", "0", "--max", "1", "--", "true"], &words);
-    says(&["tick", "sym", "-p", "192.0.2.1:5010"], &["192.0.2.1 is not an address of this machine"]);
+    says(&["tick", "sym", "--open", "-p", "192.0.2.1:5010"], &["192.0.2.1 is not an address of this machine"]);
 }
 
 #[test]

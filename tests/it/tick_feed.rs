@@ -78,7 +78,7 @@ fn a_subscriber_that_is_behind_when_the_day_ends_gets_both_days() {
             feed.send_async(&trades(first..first + 100)).unwrap();
         }
         feed.query("1").unwrap();
-        feed.query(".u.endofday[]").unwrap();
+        feed.query(".u.endofday[`force]").unwrap();
     }
     for day in 0..2 {
         let mut taken = Vec::new();

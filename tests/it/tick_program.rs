@@ -18,17 +18,20 @@ pub fn with(name: &str, program: &str, options: &[&str]) -> (Directory, Tick) {
 }
 
 #[test]
-fn functions_are_there_and_updates_go_by_the_handlers() {
-    let program = "twice:{2*x}\n.z.pg:{`pg,value x}\n.z.ps:{'`never}\n";
+fn functions_are_there_and_updates_pass_through_the_handlers() {
+    let program = "twice:{2*x}\n.z.pg:{`pg,value x}\n.z.ps:{if[not `bad~x 1;value x]}\n";
     let (_files, tick) = with("defines", program, &[]);
     let (mut client, mut feed) = (tick.client(), tick.client());
     let answer = Value::List { attr: 0, items: vec![Value::symbol("pg"), Value::Long(42)] };
     assert_eq!(client.query("twice 21").expect("answered"), answer);
     client.request(&all("trade")).expect("subscribed");
+    feed.send_async(&call(".u.upd", [Value::symbol("bad"), Value::NULL])).expect("sent");
     feed.send_async(&trades(0..3)).expect("sent");
     feed.flush().expect("sent");
     assert_eq!(ids(&told(&mut client)), [0, 1, 2]);
     assert_eq!(refused(&mut client, ".z.pg:{x}"), "access");
+    let rejected = Value::List { attr: 0, items: vec![Value::symbol("pg"), Value::Long(0)] };
+    assert_eq!(client.query(".u.stats`refused").expect("answered"), rejected, "the handler dropped it");
 }
 
 #[test]
@@ -46,18 +49,22 @@ fn a_login_is_decided_by_the_file_while_the_day_goes_on() {
 }
 
 #[test]
-fn an_allow_list_leaves_updates_and_subscriptions_alone() {
+fn an_allow_list_holds_for_functions_of_u() {
     let directory = Directory::new("tick-allow-list");
     let names = directory.path().join("allowed");
-    std::fs::write(&names, "twice\n").expect("written");
+    std::fs::write(&names, "twice\n.u.sub\n").expect("written");
     let (_files, tick) = with("allow", "twice:{2*x}\n", &["--allow", names.to_str().expect("a path")]);
     let mut client = tick.client();
     assert_eq!(client.query("twice 4").expect("answered"), Value::Long(8));
     assert_eq!(refused(&mut client, "1+1"), "access");
     client.request(&all("trade")).expect("subscribed");
-    client.request(&trades(0..2)).expect("published");
-    assert_eq!(ids(&told(&mut client)), [0, 1]);
-    assert!(client.request(&call("other", [Value::Long(1)])).is_err());
+    for message in [trades(0..2), call(".u.endofday", [Value::NULL]), call("other", [Value::Long(1)])] {
+        let error = client.request(&message).expect_err("not in the list").to_string();
+        assert!(error.starts_with("'access"), "{message:?}: {error}");
+    }
+    std::fs::write(&names, "twice\n.u.upd\n").expect("written");
+    let (_files, tick) = with("allow-updates", "twice:{2*x}\n", &["--allow", names.to_str().expect("a path")]);
+    tick.client().request(&trades(0..2)).expect("published");
 }
 
 #[test]

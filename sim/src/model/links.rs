@@ -2,6 +2,7 @@
 
 use crate::clock::VirtualClock;
 use bytes::Bytes;
+use elastick::access::Grants;
 use elastick::config::Limit;
 use elastick::metrics::Snapshot;
 use elastick::net::{ConnId, Links, Peer, SyncRequest};
@@ -47,7 +48,9 @@ impl ModelLinks {
     }
 
     pub fn open(&mut self, conn: ConnId) {
-        let peer = Peer { user: Vec::new(), ip: std::net::Ipv4Addr::LOCALHOST.into(), capability: 3, local: true };
+        let grants = Arc::new(Grants::everything());
+        let peer =
+            Peer { user: Vec::new(), ip: std::net::Ipv4Addr::LOCALHOST.into(), capability: 3, local: true, grants };
         self.open.insert(conn, peer);
     }
 

@@ -125,7 +125,7 @@ impl Tick {
             batch: None,
             roll: units::roll_time("00:00 UTC")?,
             today: None,
-            operators: Vec::new(),
+            block_writes: false,
             limits,
             // Repeated requests would make the state space infinite.
             queue: Params { need_again_ns: i64::MAX, ..Params::default() },
@@ -259,7 +259,7 @@ impl Tick {
                 if let Some(service) = &mut self.service {
                     service.plant.begin_iteration(&mut self.links);
                     // Rejected only far ahead of the clock; the model ends fewer days.
-                    service.plant.end_of_day(&mut self.links).map_err(|error| error.to_string())?;
+                    service.plant.end_of_day(true, &mut self.links).map_err(|error| error.to_string())?;
                 }
             }
             Input::TimePasses => {

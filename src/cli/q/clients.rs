@@ -1,8 +1,8 @@
 //! Serves clients of the session's port: an event loop on its own thread, whose messages the console evaluates one at a time.
 
 use super::peers::{HandlersSet, Happened};
+use crate::access::{Access, FileError, Grants, Users};
 use crate::config::{Limits, Listen};
-use crate::net::access::{Access, UserFile};
 use crate::net::client::Incoming;
 use crate::net::http;
 use crate::net::inbox::{End, Inbox, Message};
@@ -19,7 +19,7 @@ use crate::table::Value;
 use bytes::Bytes;
 use mio::Waker;
 use proto::{Header, MessageKind};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -265,19 +265,34 @@ struct Gate {
     tell: Tell,
 }
 
+impl Gate {
+    fn read(&self) -> Option<Result<Users, FileError>> {
+        self.users.as_ref().map(|path| Users::read(path, &BTreeSet::new()))
+    }
+}
+
 impl Access for Gate {
-    fn allows(&self, user: &[u8], password: &[u8]) -> bool {
+    fn admits(&self, user: &[u8], password: &[u8]) -> Option<Arc<Grants>> {
         // Read for every login, so that changes of the file take effect at once.
-        let known = |file: &PathBuf| UserFile::read(file).is_ok_and(|users| users.allows(user, password));
-        if !self.users.as_ref().is_none_or(known) {
-            return false;
+        let known = |users: &Users| users.admits(user, password).is_some();
+        if !self.read().is_none_or(|users| users.is_ok_and(|users| known(&users))) {
+            return None;
         }
-        if !self.set.has(Handler::Login) {
-            return true;
+        if self.set.has(Handler::Login) {
+            let (answer, decided) = channel();
+            (self.tell)(Happened::Login { user: user.to_vec(), password: password.to_vec(), answer });
+            decided.recv_timeout(DECISION).ok().filter(|admitted| *admitted)?;
         }
-        let (answer, decided) = channel();
-        (self.tell)(Happened::Login { user: user.to_vec(), password: password.to_vec(), answer });
-        decided.recv_timeout(DECISION).unwrap_or(false)
+        self.grants(user)
+    }
+
+    fn grants(&self, _: &[u8]) -> Option<Arc<Grants>> {
+        // A session's clients are limited by its options, not by roles.
+        Some(Arc::new(Grants::everything()))
+    }
+
+    fn is_checked(&self) -> bool {
+        self.users.is_some() || self.set.has(Handler::Login)
     }
 }
 

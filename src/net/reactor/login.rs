@@ -1,16 +1,19 @@
 //! The event loop's part of the handshake: reads it and decides on admission.
 
 use super::{Login, Reactor, Service};
+use crate::access::Grants;
 use crate::config::Limit;
 use crate::metrics::{self, Id};
+use crate::net::connection::PendingLogin;
 use crate::net::{CloseReason, ConnId, Peer};
 use proto::handshake::{self, Credentials};
+use std::sync::Arc;
 
 impl<S: Service> Reactor<S> {
     /// Reads available bytes of a handshake. Returns the bytes read.
     pub(super) fn read_login(&mut self, conn: ConnId) -> usize {
         let limit = self.control.limits.handshake_bytes;
-        if self.control.get(conn).is_none_or(|connection| connection.login_asked.is_some()) {
+        if self.control.get(conn).is_none_or(|connection| connection.pending_login.is_some()) {
             // Read again after the decision.
             return 0;
         }
@@ -28,18 +31,18 @@ impl<S: Service> Reactor<S> {
             }
             Ok(Some((credentials, used))) => {
                 let login = std::mem::take(&mut connection.login);
-                if !self.access.allows(&credentials.user, &credentials.password) {
+                let Some(grants) = self.access.admits(&credentials.user, &credentials.password) else {
                     tracing::warn!(ip = %connection.ip, login = ?credentials, "login rejected: wrong user or password");
                     metrics::count(Id::LoginsRefused);
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                     return read;
-                }
+                };
                 let rest = login.get(used..).unwrap_or_default().to_vec();
                 match self.service.login(conn, &credentials.user, &credentials.password, &mut self.control) {
-                    Login::Admitted => self.admit(conn, credentials, &rest),
+                    Login::Admitted => self.admit(conn, credentials, grants, &rest),
                     Login::Later => {
                         if let Some(connection) = self.control.get_mut(conn) {
-                            connection.login_asked = Some(Box::new((credentials, rest)));
+                            connection.pending_login = Some(Box::new(PendingLogin { credentials, rest, grants }));
                         }
                     }
                 }
@@ -61,10 +64,10 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Completes the handshake.
-    fn admit(&mut self, conn: ConnId, credentials: Credentials, rest: &[u8]) {
+    fn admit(&mut self, conn: ConnId, credentials: Credentials, grants: Arc<Grants>, rest: &[u8]) {
         let capability = handshake::answer(credentials.capability);
         let Some(connection) = self.control.get_mut(conn) else { return };
-        let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local };
+        let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local, grants };
         connection.admitted(conn.handle(), peer.clone());
         connection.frames.extend(rest);
         self.control.send(conn, bytes::Bytes::copy_from_slice(&[capability]));
@@ -78,11 +81,11 @@ impl<S: Service> Reactor<S> {
         for (conn, admitted) in std::mem::take(&mut self.control.admitted) {
             let Some(connection) = self.control.get_mut(conn) else { continue };
             let ip = connection.ip;
-            match connection.login_asked.take() {
+            match connection.pending_login.take() {
                 None => self.page_admitted(conn, admitted),
-                Some(asked) if admitted => self.admit(conn, asked.0, &asked.1),
-                Some(asked) => {
-                    tracing::warn!(%ip, login = ?asked.0, "login rejected by .z.pw");
+                Some(login) if admitted => self.admit(conn, login.credentials, login.grants, &login.rest),
+                Some(login) => {
+                    tracing::warn!(%ip, login = ?login.credentials, "login rejected by .z.pw");
                     metrics::count(Id::LoginsRefused);
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                 }

@@ -2,12 +2,14 @@
 //! of number, size and time, and the service sees only its requests.
 
 use super::{Login, Reactor, Service};
+use crate::access::Role;
 use crate::config::Limit;
 use crate::metrics::{self, Id};
 use crate::net::http::{self, Page, Session, Stage};
 use crate::net::{CloseReason, ConnId, Peer};
 use crate::q::handlers::Verdict;
 use jiff::Timestamp;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time limit of a response from another thread, which has limits of its own.
@@ -143,12 +145,12 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Authorises by user and password.
-    fn basic(&mut self, conn: ConnId, request: http::HttpRequest) {
+    fn basic(&mut self, conn: ConnId, mut request: http::HttpRequest) {
         let (user, password) = &request.credentials;
-        if !self.access.allows(user, password) {
-            return self.refuse_user(conn, &request);
-        }
-        match self.service.login(conn, user, password, &mut self.control) {
+        let Some(grants) = self.access.admits(user, password) else { return self.refuse_user(conn, &request) };
+        let login = self.service.login(conn, user, password, &mut self.control);
+        request.grants = grants;
+        match login {
             Login::Admitted => self.serve(conn, &request),
             Login::Later => self.wait(conn, request),
         }
@@ -165,7 +167,8 @@ impl<S: Service> Reactor<S> {
     fn peer_of(&self, conn: ConnId, request: &http::HttpRequest) -> Option<Peer> {
         let connection = self.control.get(conn)?;
         let user = request.credentials.0.clone();
-        Some(Peer { user, ip: connection.ip, capability: 0, local: connection.local })
+        let grants = Arc::clone(&request.grants);
+        Some(Peer { user, ip: connection.ip, capability: 0, local: connection.local, grants })
     }
 
     /// Continues the requests that another thread has decided on.
@@ -177,6 +180,8 @@ impl<S: Service> Reactor<S> {
                 Verdict::Refused => self.refuse_user(conn, &request),
                 Verdict::Basic => self.basic(conn, *request),
                 Verdict::User(user) => {
+                    let Some(grants) = self.access.grants(&user) else { return self.refuse_user(conn, &request) };
+                    request.grants = grants;
                     request.credentials = (user, Vec::new());
                     self.serve(conn, &request);
                 }
@@ -215,6 +220,9 @@ impl<S: Service> Reactor<S> {
         let Some(peer) = self.peer_of(conn, request) else { return };
         if let Some(key) = &request.web_key {
             return match self.service.takes_web() {
+                true if !peer.grants.has(Role::Query) => {
+                    self.send_page(conn, &Page::text(403, "a WebSocket needs the role query"), false, request.keep);
+                }
                 true => self.begin_web(conn, key, peer),
                 false => self.send_page(conn, &Page::text(404, "WebSocket is not supported here"), false, request.keep),
             };
@@ -222,6 +230,7 @@ impl<S: Service> Reactor<S> {
         let page = if request.is_get() { self.service.page(&request.path, &mut self.control) } else { None };
         let page = match page {
             Some(page) => page,
+            None if !peer.grants.has(Role::Query) => Page::text(403, "this page needs the role query"),
             None if !request.head_only && self.service.request(conn, request, &peer, &mut self.control) => {
                 return self.enter(conn, Stage::Asking);
             }

@@ -1,9 +1,10 @@
 //! Pages for HTTP clients, beside kdb+ clients on the same port.
 
 use super::*;
+use crate::access::Users;
 use crate::config::Limit;
 use crate::metrics::counts::refusals;
-use crate::net::access::UserFile;
+use std::collections::BTreeSet;
 
 /// Returns what the server sends until it closes.
 fn exchange(server: &Running, request: &str) -> String {
@@ -33,7 +34,7 @@ fn get(path: &str) -> String {
 fn with_limits(change: impl FnOnce(&mut Limits)) -> Running {
     let mut limits = Limits::default();
     change(&mut limits);
-    Running::with(limits, Box::new(Everyone), None)
+    Running::with(limits, Box::new(Anyone::new(BTreeSet::new())), None)
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn one_client_too_many_gets_the_place_of_one_that_waits_or_none() {
 fn users_need_their_password_but_for_open_pages() {
     let path = std::env::temp_dir().join(format!("elastick-http-users-{}", std::process::id()));
     std::fs::write(&path, "ann:secret\n").unwrap();
-    let users = || Box::new(UserFile::read(&path).unwrap());
+    let users = || Box::new(Users::read(&path, &BTreeSet::new()).unwrap());
     let asked = |server: &Running, field: &str| {
         let answer = exchange(server, &format!("GET /metrics HTTP/1.0\r\n{field}\r\n"));
         answer.split(' ').nth(1).unwrap().to_string()

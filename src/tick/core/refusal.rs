@@ -46,6 +46,10 @@ pub enum Reason {
     Malformed(DecodeError),
     /// The log cannot be written any more.
     LogFailed,
+    /// The publisher's roles do not include this table.
+    NoRole,
+    /// Clients may not change data (`-b`).
+    Blocked,
 }
 
 impl Refusal {
@@ -76,6 +80,8 @@ impl Reason {
             Reason::TooLong { .. } => "limit",
             Reason::Malformed(error) => error.term(),
             Reason::LogFailed => "io",
+            Reason::NoRole => "access",
+            Reason::Blocked => "noupdate",
         }
     }
 }
@@ -109,6 +115,8 @@ impl fmt::Display for Refusal {
             Reason::TooLong { bytes } => write!(f, "{table}: a record of {bytes} bytes is too long (--limit-message)"),
             Reason::Malformed(error) => write!(f, "{} (byte {} of the data)", error.kind, error.offset),
             Reason::LogFailed => write!(f, "the tickerplant cannot write its log and rejects all updates"),
+            Reason::NoRole => write!(f, "you may not publish {table} (users file, -u or -U)"),
+            Reason::Blocked => write!(f, "clients may not publish (-b)"),
         }
     }
 }

@@ -94,21 +94,21 @@ fn a_day_ended_by_hand_is_not_ended_again_by_the_clock() {
 }
 
 #[test]
-fn days_are_ended_by_hand_no_further_ahead_than_the_clock_may_jump() {
+fn one_day_may_be_ended_ahead_of_the_calendar_and_more_by_force() {
     let mut day = start(None, NOON_NS);
     for from in 0..3 {
-        assert!(day.may_end_by_hand(calendar(NOON_NS)));
+        assert_eq!([false, true].map(|force| day.may_end_by_hand(calendar(NOON_NS), force)), [from == 0, true]);
         assert_eq!(run(&mut day, DayEvent::Manual, NOON_NS, |_| false), roll(from, from + 1));
         assert_eq!(day.stuck_ahead(calendar(NOON_NS)), None);
     }
-    assert!(!day.may_end_by_hand(calendar(NOON_NS)));
-    // One calendar day later, one more end by hand is allowed.
-    assert!(day.may_end_by_hand(calendar(NOON_NS + DAY_NS)));
+    assert!(!day.may_end_by_hand(calendar(NOON_NS), true), "no further than the clock may jump");
+    assert!(day.may_end_by_hand(calendar(NOON_NS + DAY_NS), true), "one more on the next calendar day");
+    assert!(day.may_end_by_hand(calendar(NOON_NS + 3 * DAY_NS), false), "the calendar has caught up");
     let believed = Believed { jump_ns: 0, pause_ns: 0, today: None };
     let mut day = Day::start(None, calendar(NOON_NS), at(NOON_NS), believed);
-    assert!(day.may_end_by_hand(calendar(NOON_NS)), "once, whatever the limit");
+    assert!(day.may_end_by_hand(calendar(NOON_NS), false), "once, whatever the limit");
     run(&mut day, DayEvent::Manual, NOON_NS, |_| false);
-    assert!(!day.may_end_by_hand(calendar(NOON_NS)));
+    assert!(!day.may_end_by_hand(calendar(NOON_NS), true));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::Plant;
 use super::arguments::handle_argument;
 use super::functions::{self, Function};
+use super::permit::own_handle;
 use crate::net::{ConnId, Links, SyncRequest};
 use crate::points::{self, Boundary};
 use crate::protocol::{FromNode, Join, Malformed};
@@ -54,6 +55,7 @@ impl Plant {
         if args.len() > usize::from(parameters) && row.function != Function::Upd {
             return Err(QError::with("rank", format!("{} takes {parameters} arguments", row.name)));
         }
+        self.permit(row, caller.conn, ctl)?;
         points::message(Boundary::TickTakes, row.name);
         self.begin_iteration(ctl);
         let conn = caller.conn;
@@ -80,14 +82,18 @@ impl Plant {
                 writer.null();
                 return Ok(Called::PutWhenDurable);
             }
-            Function::Del => self.del(args, ctl)?,
+            Function::Del => self.del(args, conn, ctl)?,
             Function::End => {
                 let date = args.first().filter(|date| date.type_code() == -proto::types::DATE);
                 let date = date.and_then(View::atom::<i32>).filter(|date| *date != i32::MIN);
                 let date = date.ok_or(QError::with("type", ".u.end takes a non-null date"))?;
                 self.send_end(date, ctl);
             }
-            Function::EndOfDay => self.end_of_day(ctl)?,
+            Function::EndOfDay => {
+                // As in kdb+tick, any other argument is ignored.
+                let force = args.first().and_then(View::text) == Some(b"force");
+                self.end_of_day(force, ctl)?;
+            }
             Function::Timer => self.flush_merged(ctl),
             Function::QueueSubscribe => self.asg_sub(args, conn, ctl)?,
             Function::QueueRoll => {
@@ -95,6 +101,7 @@ impl Plant {
                     args.first().and_then(handle_argument).ok_or(QError::with("type", "a handle must be an int"))?;
                 let count =
                     args.get(1).and_then(View::atom::<i64>).ok_or(QError::with("type", "a count must be a long"))?;
+                own_handle(row.name, of, conn, ctl)?;
                 self.asg_roll(of, count, ctl)?;
             }
             Function::QueueEnd => {}

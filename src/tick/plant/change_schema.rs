@@ -27,7 +27,7 @@ impl Plant {
     /// Why the table stays unchanged.
     pub fn change_schema(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
-        let Some(change) = self.schemas.change(args, &user)? else { return Ok(()) };
+        let Some(change) = self.schemas.change(args)? else { return Ok(()) };
         self.flush_merged(ctl);
         if let Some(failure) = self.log.failure() {
             return Err(refused("io", failure));

@@ -1,6 +1,7 @@
 //! Table of the functions that clients and nodes may call: name, parameters, caller and effect. A test compares the README's table with
 //! it.
 
+use crate::access::Role;
 use crate::protocol::names;
 
 /// A function of `.u`, or of the paper's `.u.asg`.
@@ -26,26 +27,6 @@ pub enum Function {
     Leaving,
 }
 
-/// Role of the caller of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Publisher,
-    Subscriber,
-    Operator,
-    Node,
-}
-
-impl Role {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::Publisher => "publisher",
-            Role::Subscriber => "subscriber",
-            Role::Operator => "operator",
-            Role::Node => "node",
-        }
-    }
-}
-
 /// Entry of the function table.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -53,6 +34,7 @@ pub struct Row {
     pub name: &'static str,
     /// Parameter names for the documentation.
     pub parameters: &'static [&'static str],
+    /// Role that the caller needs.
     pub role: Role,
     pub does: &'static str,
 }
@@ -67,7 +49,7 @@ const fn row(
     Row { function, name, parameters, role, does }
 }
 
-use Role::{Node, Operator, Publisher, Subscriber};
+use Role::{Node, Operator, Publish, Subscribe};
 
 /// In the order in which `.u` lists them.
 pub const FUNCTIONS: [Row; 18] = [
@@ -75,20 +57,26 @@ pub const FUNCTIONS: [Row; 18] = [
         Function::Sub,
         ".u.sub",
         &["table", "symbols"],
-        Subscriber,
+        Subscribe,
         "subscribes, replacing the connection's subscription to the table",
     ),
     row(
         Function::Add,
         ".u.add",
         &["table", "symbols"],
-        Subscriber,
+        Subscribe,
         "adds symbols to the connection's subscription to the table",
     ),
-    row(Function::Del, ".u.del", &["table", "handle"], Subscriber, "ends a subscription"),
-    row(Function::Upd, ".u.upd", &["table", "data"], Publisher, "publishes an update"),
+    row(Function::Del, ".u.del", &["table", "handle"], Subscribe, "ends a subscription"),
+    row(Function::Upd, ".u.upd", &["table", "data"], Publish, "publishes an update"),
     row(Function::End, names::END, &["date"], Operator, "sends `.u.end` to subscribers without ending the day"),
-    row(Function::EndOfDay, ".u.endofday", &[], Operator, "ends the day"),
+    row(
+        Function::EndOfDay,
+        ".u.endofday",
+        &["force"],
+        Operator,
+        "ends the day; `` `force `` if the next is over a day ahead of the clock",
+    ),
     row(Function::Schema, names::SCHEMA, &["table", "empty table"], Operator, "adds columns at the end of a table"),
     row(Function::Timer, ".z.ts", &["time"], Operator, "publishes the buffered rows of batch mode now"),
     row(
@@ -128,6 +116,11 @@ pub const FUNCTIONS: [Row; 18] = [
 ];
 
 impl Row {
+    /// Whether it changes data: what kdb+'s `-b` forbids. A subscription only changes what its own connection receives.
+    pub fn writes(&self) -> bool {
+        matches!(self.function, Function::Upd | Function::End | Function::EndOfDay | Function::Schema | Function::Timer)
+    }
+
     /// Maximum number of arguments: a function without parameters is called with `::`.
     pub fn arity(&self) -> u8 {
         u8::try_from(self.parameters.len()).unwrap_or(u8::MAX).max(1)
@@ -149,10 +142,7 @@ mod tests {
             let parameters = row.parameters.join(";");
             format!("| `{}[{parameters}]` | {} | {} |\n", row.name, row.role.name(), row.does)
         };
-        format!(
-            "| function | called by | what it does |\n|---|---|---|\n{}",
-            FUNCTIONS.iter().map(line).collect::<String>()
-        )
+        format!("| function | role | what it does |\n|---|---|---|\n{}", FUNCTIONS.iter().map(line).collect::<String>())
     }
 
     #[test]

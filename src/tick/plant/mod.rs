@@ -16,6 +16,7 @@ mod log_side;
 mod member;
 mod merging;
 mod messages;
+pub mod permit;
 mod proofs;
 mod publish;
 mod queue;
@@ -74,8 +75,8 @@ pub struct PlantOptions {
     pub roll: RollTime,
     /// Date confirmed by the operator (`--today`).
     pub today: Option<Date>,
-    /// Users who may call `.u.schema`.
-    pub operators: Vec<Vec<u8>>,
+    /// Clients may not change data, unless a users file says so (`-b`).
+    pub block_writes: bool,
     pub limits: Limits,
     pub queue: Params,
 }
@@ -107,6 +108,7 @@ pub struct Plant {
     queue: QueueShell,
     catch_up: CatchUp,
     verification: Verification,
+    block_writes: bool,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -192,9 +194,15 @@ impl Plant {
         };
         let reading =
             Reading { limits: options.limits.codec(), chunk_bytes: chunk_bytes(&options.limits), tip: log.tip() };
-        let schemas = Schemas::adopt(&env, tables, options.operators, log.path(), reading, is_past)?;
+        let schemas = Schemas::adopt(&env, tables, log.path(), reading, is_past)?;
         let (queue, is_restored) = QueueShell::open(&env.disk, options.queue, time.date(), log.path())?;
-        let mut plant = Plant::with(env, options.limits, options.batch, waker, (time, log, schemas, queue))?;
+        let mut plant = Plant::with(
+            env,
+            options.limits,
+            (options.batch, options.block_writes),
+            waker,
+            (time, log, schemas, queue),
+        )?;
         if is_restored {
             plant.restored();
         }
@@ -208,7 +216,7 @@ impl Plant {
     fn with(
         env: Env,
         limits: Limits,
-        batch: Option<Duration>,
+        (batch, block_writes): (Option<Duration>, bool),
         waker: Waker,
         (time, log, schemas, queue): (Timekeeper, LogSide, Schemas, QueueShell),
     ) -> io::Result<Plant> {
@@ -230,6 +238,7 @@ impl Plant {
             schemas,
             log,
             queue,
+            block_writes,
         })
     }
 

@@ -25,6 +25,11 @@ impl Plant {
     /// Why the update is rejected.
     pub fn update(&mut self, conn: ConnId, call: &Call<'_>, ctl: &mut dyn Links) -> Result<(), Refusal> {
         self.begin_iteration(ctl);
+        if let Some(reason) = self.publish_refused(conn, call.table, ctl) {
+            let refusal = Refusal { table: call.table.to_vec(), reason };
+            self.count_refused(conn, &refusal.to_string(), ctl);
+            return Err(refusal);
+        }
         let accepted = match self.log.failure() {
             None => {
                 core::publish(self.schemas.tables(), call, self.time.stamp(), &self.limits.codec(), &mut self.batch)
@@ -75,14 +80,8 @@ impl Plant {
     }
 
     fn refuse_with(&mut self, conn: ConnId, table: &[u8], term: String, reason: String, data: &[u8], ctl: &dyn Links) {
-        self.stats.refused = self.stats.refused.wrapping_add(1);
-        let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
+        let user = self.count_refused(conn, &reason, ctl);
         let kept = data.get(..crate::tick::quarantine::MESSAGE_BYTES).unwrap_or(data);
-        if self.stats.refused.is_power_of_two() {
-            // Log only the 1st, 2nd, 4th, 8th and so on: the quarantine keeps the rejected updates.
-            let from = user.escape_ascii();
-            tracing::warn!(%from, %reason, rejected = self.stats.refused, "update rejected");
-        }
         let (for_number, for_bytes) = self.quarantine.add(Refused {
             time_ns: self.time.stamp().timestamp_ns,
             handle: conn.handle(),
@@ -95,6 +94,19 @@ impl Plant {
         });
         metrics::refused_times(Limit::quarantine_updates, for_number);
         metrics::refused_times(Limit::quarantine_bytes, for_bytes);
+    }
+
+    /// Counts a rejected update. An update of somebody who may not publish is only counted: in the quarantine it could push out those of
+    /// publishers. Returns the user.
+    fn count_refused(&mut self, conn: ConnId, reason: &str, ctl: &dyn Links) -> Vec<u8> {
+        self.stats.refused = self.stats.refused.wrapping_add(1);
+        let user = ctl.peer(conn).map(|peer| peer.user.clone()).unwrap_or_default();
+        if self.stats.refused.is_power_of_two() {
+            // Log only the 1st, 2nd, 4th, 8th and so on: there may be many.
+            let from = user.escape_ascii();
+            tracing::warn!(%from, %reason, rejected = self.stats.refused, "update rejected");
+        }
+        user
     }
 
     /// Logs the updates collected so far, publishes them, then sends the responses that are due.

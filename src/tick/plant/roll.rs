@@ -12,12 +12,12 @@ use crate::tick::day::{Action, DayEvent};
 use crate::tick::logged_schema::Reading;
 
 impl Plant {
-    /// `.u.endofday`: ends the day now.
+    /// `.u.endofday[]` or `` .u.endofday[`force] ``: ends the day now.
     ///
     /// # Errors
     /// `limit` if the next day would be too far ahead of the clock; `os` if its log cannot be created.
-    pub fn end_of_day(&mut self, ctl: &mut dyn Links) -> Result<(), QError> {
-        if let Some(reason) = self.time.too_far_ahead() {
+    pub fn end_of_day(&mut self, force: bool, ctl: &mut dyn Links) -> Result<(), QError> {
+        if let Some(reason) = self.time.too_far_ahead(force) {
             tracing::warn!(%reason, ".u.endofday rejected");
             return Err(QError::signal(format!("limit: {reason}")));
         }

@@ -29,8 +29,6 @@ pub(super) struct Schemas {
     changed: Changed,
     /// `.u.t`: indices of the tables, sorted by name. `.u.schema` changes neither names nor indices.
     sorted: Vec<usize>,
-    /// Users who may call `.u.schema`.
-    operators: Vec<Vec<u8>>,
 }
 
 /// An accepted change of a table.
@@ -42,11 +40,11 @@ pub(super) struct Change {
 }
 
 impl Schemas {
-    pub fn new(adopted: Adopted, operators: Vec<Vec<u8>>) -> Schemas {
+    pub fn new(adopted: Adopted) -> Schemas {
         let Adopted { tables, changed } = adopted;
         let mut sorted: Vec<usize> = (0..tables.len()).collect();
         sorted.sort_by_key(|table| tables.get(*table).map(|spec| spec.name.clone()));
-        Schemas { current: Current::new(Arc::clone(&tables)), tables, changed, sorted, operators }
+        Schemas { current: Current::new(Arc::clone(&tables)), tables, changed, sorted }
     }
 
     /// Adopts the schema of the day's log, if there is a log. A past day ends at once: its records need not fit the schema that follows.
@@ -56,7 +54,6 @@ impl Schemas {
     pub fn adopt(
         env: &Env,
         tables: Arc<Tables>,
-        operators: Vec<Vec<u8>>,
         log: Option<&Path>,
         reading: Reading,
         is_past: bool,
@@ -67,7 +64,7 @@ impl Schemas {
             Some(path) if is_past => logged_schema::go_on_from(&*env.disk, path, &adopted, &reading.limits),
             Some(path) => logged_schema::adopt(env, path, &adopted, reading)?,
         };
-        Ok(Schemas::new(adopted, operators))
+        Ok(Schemas::new(adopted))
     }
 
     pub fn tables(&self) -> &Arc<Tables> {
@@ -145,15 +142,11 @@ impl Schemas {
         own.key((), form, false, compress)
     }
 
-    /// Checks a call of `.u.schema` by a user. Returns `None` if the table has these columns already.
+    /// Checks a call of `.u.schema`. Returns `None` if the table has these columns already.
     ///
     /// # Errors
     /// Why the table stays unchanged.
-    pub fn change(&self, args: &[View<'_>], user: &Vec<u8>) -> Result<Option<Change>, QError> {
-        if !self.operators.contains(user) {
-            let reason = "only users named by --operators may call .u.schema";
-            return Err(refused("access", reason));
-        }
+    pub fn change(&self, args: &[View<'_>]) -> Result<Option<Change>, QError> {
         let [name, table] = args else {
             return Err(refused("rank", ".u.schema takes a table's name and an empty table"));
         };
@@ -211,7 +204,7 @@ mod tests {
             keys: 0,
         };
         let tables = Tables::new([table("trade"), table("quote")]).expect("valid tables");
-        Schemas::new(Adopted { tables: Arc::new(tables), changed: Changed::new() }, vec![b"ann".to_vec()])
+        Schemas::new(Adopted { tables: Arc::new(tables), changed: Changed::new() })
     }
 
     fn subscription(tabs: &[&str], syms: &[&str]) -> Subscription {
@@ -238,13 +231,5 @@ mod tests {
         assert!(known(&["trade", ""]).is_ok());
         assert!(known(&["x"]).is_err_and(|error| error.contains(",`x not available")));
         assert!(known(&["x", "y"]).is_err_and(|error| error.contains("`x`y not available")));
-    }
-
-    #[test]
-    fn only_operators_change_a_table() {
-        let change = schemas().change(&[], &b"bob".to_vec());
-        assert!(change.is_err_and(|error| error.to_string().contains("access")));
-        let change = schemas().change(&[], &b"ann".to_vec());
-        assert!(change.is_err_and(|error| error.to_string().contains("rank")));
     }
 }

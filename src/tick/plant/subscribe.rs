@@ -4,6 +4,7 @@ use super::Plant;
 use super::arguments::handle_argument;
 use super::calls::malformed;
 use super::connection::{compresses, handle};
+use super::permit::{no_subscription, own_handle, permitted_symbols};
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::{ConnId, Links};
@@ -44,17 +45,18 @@ impl Plant {
         writer: &mut Writer<'_>,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
-        let (table, wanted) = self.table_and_symbols(args)?;
+        let (table, requested) = self.table_and_symbols(args)?;
+        let chosen = self.permitted(table, &requested, conn, ctl)?;
         self.settle(ctl);
-        let chosen = table.map_or_else(|| self.schemas.sorted().to_vec(), |table| vec![table]);
-        self.resubscribe(conn, &chosen, ctl, |subscriptions, table| {
+        self.resubscribe(conn, &chosen, ctl, |subscriptions, table, symbols| {
             subscriptions.remove(table, conn);
-            subscriptions.add(table, conn, wanted.clone());
+            subscriptions.add(table, conn, symbols.clone());
         })?;
         match table {
             Some(table) => self.put_answer(table, writer),
             None => {
-                let chosen: Vec<_> = chosen.iter().filter_map(|table| self.schemas.tables().get(*table)).collect();
+                let chosen = chosen.iter().filter_map(|(table, _)| self.schemas.tables().get(*table));
+                let chosen: Vec<_> = chosen.collect();
                 tables::put_pairs(writer, chosen.iter().map(|spec| &spec.schema));
             }
         }
@@ -72,10 +74,13 @@ impl Plant {
         writer: &mut Writer<'_>,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
-        let (table, wanted) = self.table_and_symbols(args)?;
+        let (table, requested) = self.table_and_symbols(args)?;
         let table = table.ok_or(QError::with("type", ".u.add takes the name of a table"))?;
+        let chosen = self.permitted(Some(table), &requested, conn, ctl)?;
         self.settle(ctl);
-        self.resubscribe(conn, &[table], ctl, |subscriptions, table| subscriptions.add(table, conn, wanted.clone()))?;
+        self.resubscribe(conn, &chosen, ctl, |subscriptions, table, symbols| {
+            subscriptions.add(table, conn, symbols.clone());
+        })?;
         self.put_answer(table, writer);
         Ok(())
     }
@@ -83,26 +88,55 @@ impl Plant {
     /// `.u.del[t;h]`: ends a handle's subscription to a table.
     ///
     /// # Errors
-    /// An unknown table is signalled by its name.
-    pub fn del(&mut self, args: &[View<'_>], ctl: &mut dyn Links) -> Result<(), QError> {
+    /// An unknown table is signalled by its name; `access` for another's handle.
+    pub fn del(&mut self, args: &[View<'_>], caller: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let (table, _) = self.table_and_symbols(args.get(..1).unwrap_or_default())?;
         let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle must be an int"))?;
+        own_handle(".u.del", of, caller, ctl)?;
         let Some(conn) = ctl.by_handle(of) else { return Ok(()) };
         self.settle(ctl);
         let chosen = table.map_or_else(|| self.schemas.sorted().to_vec(), |table| vec![table]);
-        self.resubscribe(conn, &chosen, ctl, |subscriptions, table| subscriptions.remove(table, conn))
+        let chosen: Vec<_> = chosen.into_iter().map(|table| (table, RequestedSymbols::All)).collect();
+        self.resubscribe(conn, &chosen, ctl, |subscriptions, table, _| subscriptions.remove(table, conn))
+    }
+
+    /// Returns the tables and symbols of a request that the caller may have. A request for all tables gets those that are permitted.
+    ///
+    /// # Errors
+    /// `access` for a table or symbol that is requested by name and not permitted, and if no table is.
+    fn permitted(
+        &self,
+        table: Option<usize>,
+        requested: &RequestedSymbols,
+        conn: ConnId,
+        ctl: &dyn Links,
+    ) -> Result<Vec<(usize, RequestedSymbols)>, QError> {
+        let grants = Plant::grants(conn, ctl);
+        let all = table.is_none();
+        let tables = table.map_or_else(|| self.schemas.sorted().to_vec(), |table| vec![table]);
+        let mut chosen = Vec::with_capacity(tables.len());
+        for table in tables {
+            let name = self.schemas.tables().get(table).map(|spec| spec.name.as_slice()).unwrap_or_default();
+            match permitted_symbols(&grants, name, requested) {
+                Ok(Some(symbols)) => chosen.push((table, symbols)),
+                Ok(None) if all => {}
+                Ok(None) => return Err(no_subscription(name)),
+                Err(refused) => return Err(refused),
+            }
+        }
+        Ok(chosen)
     }
 
     /// Changes the subscription of some tables. If the feed rejects the change, `.u.w` stays unchanged.
     fn resubscribe(
         &mut self,
         conn: ConnId,
-        tables: &[usize],
+        tables: &[(usize, RequestedSymbols)],
         ctl: &dyn Links,
-        change: impl Fn(&mut Subscriptions<ConnId>, usize),
+        change: impl Fn(&mut Subscriptions<ConnId>, usize, &RequestedSymbols),
     ) -> Result<(), QError> {
-        let before: Vec<_> = tables.iter().map(|table| (*table, self.subscriptions.entry(*table, conn))).collect();
-        tables.iter().for_each(|table| change(&mut self.subscriptions, *table));
+        let before: Vec<_> = tables.iter().map(|(table, _)| (*table, self.subscriptions.entry(*table, conn))).collect();
+        tables.iter().for_each(|(table, symbols)| change(&mut self.subscriptions, *table, symbols));
         let subscribed = self.subscribed(conn, ctl);
         if subscribed.is_err() {
             before.into_iter().for_each(|(table, entry)| self.subscriptions.put_back(table, conn, entry));

@@ -120,16 +120,16 @@ impl Timekeeper {
     }
 
     /// Returns why the day may not be ended by hand.
-    pub fn too_far_ahead(&self) -> Option<String> {
+    pub fn too_far_ahead(&self, force: bool) -> Option<String> {
         let calendar = self.calendar(clock::of_day(&*self.clock));
-        (!self.day.may_end_by_hand(calendar)).then(|| {
-            format!(
-                "day {} is already {} days ahead of the clock: wait, or restart the tickerplant with a longer \
-                 --limit-clock-jump",
-                self.day.date(),
-                self.day.days_ahead(calendar)
-            )
-        })
+        let (date, days) = (self.day.date(), self.day.days_ahead(calendar));
+        let words = if days == 1 { "1 day".to_string() } else { format!("{days} days") };
+        let otherwise = match (self.day.may_end_by_hand(calendar, force), self.day.may_end_by_hand(calendar, true)) {
+            (true, _) => return None,
+            (false, true) => "call .u.endofday[`force] to end it nevertheless",
+            (false, false) => "wait, or restart the tickerplant with a longer --limit-clock-jump",
+        };
+        Some(format!("day {date} is already {words} ahead of the clock; {otherwise}"))
     }
 
     /// Passes an event to the day. Returns the next action to carry out.
@@ -219,7 +219,7 @@ mod tests {
             !time.is_due() && trouble.contains("5 days ahead") && trouble.contains("its log /logs/sym"),
             "{trouble}"
         );
-        assert!(time.too_far_ahead().is_some() && time.figures() == (0.0, 5));
+        assert!(time.too_far_ahead(true).is_some() && time.figures() == (0.0, 5));
     }
 
     #[test]

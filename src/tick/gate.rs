@@ -1,0 +1,64 @@
+//! Which messages are dispatched at once, and which go through the owner's rules first: `.z.pg`, `.z.ps` and `--allow`.
+
+use super::globals::Globals;
+use super::plant::functions::Row;
+use crate::access::{Grants, Role, needs_role};
+use crate::q::{QError, Rules};
+use crate::table::symbol;
+
+/// The owner's rules for calls of `.u`.
+pub struct Gate {
+    /// Whether `.z.pg` and `.z.ps` are defined. Only start-up files can define them.
+    has_sync_handler: bool,
+    has_async_handler: bool,
+    /// Whether `--allow` leaves `.u.upd` to every publisher.
+    allows_updates: bool,
+}
+
+impl Gate {
+    pub fn new(globals: &Globals, rules: &Rules) -> Gate {
+        let has = |name: &[u8]| symbol::find(name).is_some_and(|name| globals.get(name).is_some());
+        let allows_updates = is_allowed(rules, b".u.upd");
+        Gate { has_sync_handler: has(b".z.pg"), has_async_handler: has(b".z.ps"), allows_updates }
+    }
+
+    /// Whether the owner's handler gets this message, as in kdb+. Messages between tickerplant and node are no q: no handler gets them.
+    pub fn is_handled(&self, row: &Row, is_sync: bool) -> bool {
+        row.role != Role::Node && self.has_handler(is_sync)
+    }
+
+    fn has_handler(&self, is_sync: bool) -> bool {
+        if is_sync { self.has_sync_handler } else { self.has_async_handler }
+    }
+
+    /// Whether updates bypass all rules but the publisher's role.
+    pub fn passes_updates(&self, is_sync: bool) -> bool {
+        self.allows_updates && !self.has_handler(is_sync)
+    }
+}
+
+fn is_allowed(rules: &Rules, name: &[u8]) -> bool {
+    rules.allowed.as_ref().is_none_or(|allowed| symbol::find(name).is_some_and(|name| allowed.contains(&name)))
+}
+
+/// Checks a call of `.u` against `--allow`. A role that a users file grants by name is the finer rule, and enough.
+///
+/// # Errors
+/// `access` for a function that the list lacks.
+pub fn allowed(row: &Row, rules: &Rules, grants: Option<&Grants>) -> Result<(), QError> {
+    if grants.is_some_and(|grants| grants.by_name) || is_allowed(rules, row.name.as_bytes()) {
+        return Ok(());
+    }
+    Err(QError::with("access", format!("{} is not allowed (--allow)", row.name)))
+}
+
+/// Checks that a caller may evaluate an expression.
+///
+/// # Errors
+/// `access` without the role.
+pub fn may_query(grants: Option<&Grants>) -> Result<(), QError> {
+    match grants.is_some_and(|grants| grants.has(Role::Query)) {
+        true => Ok(()),
+        false => Err(needs_role("a query", Role::Query)),
+    }
+}
