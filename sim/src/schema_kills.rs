@@ -480,7 +480,7 @@ fn killed_after(changes: usize, batch: Option<Duration>) -> (Written, bool) {
     assert_eq!(first, late, "{written:?}: one that was there and one that comes late");
     assert_eq!((first.1.first(), first.1.last()), (Some(&0), Some(&9)));
     if let Some(service) = &mut world.service {
-        service.plant.end_of_day(&mut world.links).expect("the day ends");
+        service.plant.end_of_day(true, &mut world.links).expect("the day ends");
     }
     world.settle();
     let stats = &world.plant().stats;
