@@ -3,6 +3,7 @@
 
 use super::mutants::links as mutants;
 use bytes::Bytes;
+use elastick::access::Grants;
 use elastick::config::Limit;
 use elastick::metrics::Snapshot;
 use elastick::net::{ConnId, Links, Peer, Replies, SyncRequest};
@@ -189,6 +190,12 @@ impl Links for TickLinks {
     fn notify_below(&mut self, conn: ConnId, bytes: usize) {
         if let Some(end) = self.ends.get_mut(&conn) {
             end.notify_below = Some(bytes);
+        }
+    }
+
+    fn grant(&mut self, conn: ConnId, grants: Arc<Grants>) {
+        if let Some(end) = self.ends.get_mut(&conn) {
+            end.peer.grants = grants;
         }
     }
 

@@ -275,6 +275,7 @@ impl World {
             roll: units::roll_time("00:00 UTC").expect("a time"),
             today: None,
             block_writes: false,
+            secret: None,
             limits: Limits::default(),
             queue: Params::default(),
         };

@@ -122,6 +122,7 @@ impl World {
             roll: self.plan.roll.clone(),
             today: None,
             block_writes: false,
+            secret: None,
             limits: self.plan.tick_limits(),
             queue: mutants::tick::params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),
         };

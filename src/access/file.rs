@@ -18,16 +18,18 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why a users file cannot be used.
+/// Why a file of an option cannot be used.
 #[derive(Debug)]
 pub struct FileError {
+    /// The option.
+    pub what: &'static str,
     pub path: PathBuf,
     pub reason: String,
 }
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "users (-u, -U), {}: {}", self.path.display(), self.reason)
+        write!(f, "{}, {}: {}", self.what, self.path.display(), self.reason)
     }
 }
 

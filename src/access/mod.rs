@@ -7,6 +7,7 @@ mod file;
 mod grants;
 mod kdb_file;
 mod listen;
+pub mod member;
 mod password;
 mod users;
 
@@ -16,7 +17,7 @@ mod tests;
 pub use file::FileError;
 pub use grants::{Grants, Names, PerTable, Role, Rows};
 pub use listen::{LOOPBACK_NOTE, listen_on};
-pub use users::{Anyone, Users};
+pub use users::{Anyone, Users, WithCluster};
 
 use crate::q::QError;
 use std::sync::Arc;

@@ -47,6 +47,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut options = NodeOptions::resolve(&settings).map_err(|error| match error {
         OptionsError::Config(error) => CliError::Config(error),
         OptionsError::Thresholds(error) => CliError::Usage(error.to_string()),
+        OptionsError::Secret(error) => CliError::failed(error),
     })?;
     let mut fleet = match chosen.fleet() {
         Some(fleet) => {

@@ -1,6 +1,7 @@
 //! q files on the command line of a server.
 
 use super::CliError;
+use crate::access::member::ClusterSecret;
 use crate::access::{Access, Anyone, Users};
 use crate::config::{Settings, options};
 use crate::q::startup::StartupError;
@@ -67,6 +68,15 @@ pub fn access(settings: &Settings, has_handler: bool) -> Result<Box<dyn Access>,
         None if has_handler => Box::new(Anyone::checked(operators)),
         None => Box::new(Anyone::new(operators)),
     })
+}
+
+/// Reads the cluster's secret, if there is one.
+///
+/// # Errors
+/// The file cannot be used.
+pub fn secret(settings: &Settings) -> Result<Option<ClusterSecret>, CliError> {
+    let path = settings.find(&options::CLUSTER_SECRET)?;
+    path.map(|path| ClusterSecret::read(&path).map_err(CliError::failed)).transpose()
 }
 
 /// Prints the output of a file.

@@ -3,7 +3,7 @@
 use super::fleet::choose::{attend, choose};
 use super::fleet::publish::Publishing;
 use super::{CliError, command_for, logging, settings_of, startup};
-use crate::access::{LOOPBACK_NOTE, listen_on};
+use crate::access::{LOOPBACK_NOTE, WithCluster, listen_on};
 use crate::config::{Limits, Program, Settings, options};
 use crate::env::Env;
 use crate::metrics::Tap;
@@ -95,6 +95,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         roll: settings.get(&options::ROLL)?,
         today: settings.find(&options::TODAY)?.map(clock::day_number),
         block_writes: settings.is_on(&options::BLOCK_WRITES)?,
+        secret: startup::secret(&settings)?,
         queue: Params {
             grace_ns: nanoseconds(settings.get(&options::NODE_GRACE)?),
             restart_grace_ns: nanoseconds(settings.get(&options::START_GRACE)?),
@@ -106,7 +107,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let net_limits = NetLimits::of(&limits);
     let codec = net_limits.codec();
     let has_handler = program.globals.iter().any(|(name, _)| symbol::text(*name) == b".z.pw");
-    let access = startup::access(&settings, has_handler)?;
+    let mut access = startup::access(&settings, has_handler)?;
+    if plant_options.secret.is_some() {
+        access = Box::new(WithCluster(access));
+    }
     let notifier = Notifier::from_environment();
     notifier.status("opening the log");
     let env = Env::system();

@@ -210,6 +210,9 @@ options! {
     OPERATORS: Vec<String> = units::names, "operators" value "USER,...", default Some(""), programs &[Tick];
         "Users with the role operator: .u.endofday, .u.end, .u.schema. A users file in TOML can say it as well. Without \
          users everyone on this machine is an operator, or if this option is given those whom it names";
+    CLUSTER_SECRET: PathBuf = units::path, "cluster-secret-file" value "FILE", programs &[Tick, Rdb];
+        "Secret that tickerplant and nodes prove to each other to know, without sending it: any 16 bytes or more, like those of \
+         `openssl rand -base64 32`. A node without it cannot join";
     OPEN: bool = units::switch, "open" programs &[Tick, Rdb];
         "Listen on all interfaces although there is no users file (-u, -U): everyone who reaches the port has every role";
     UNIX_SOCKETS: String = units::text, "unix-sockets" value "DIR", default Some("/tmp"), empty true,

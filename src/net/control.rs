@@ -8,6 +8,7 @@ use super::reactor::NetLimits;
 use super::send_buffer::CROWDED_BYTES;
 use super::stream::Stream;
 use super::trim::Trim;
+use crate::access::Grants;
 use crate::config::Limit;
 use crate::less;
 use crate::metrics::{self, Id, Snapshot};
@@ -175,6 +176,13 @@ impl Control {
             if !std::mem::replace(&mut connection.dirty, true) {
                 self.dirty.push(conn);
             }
+        }
+    }
+
+    /// Replaces what a connection may do.
+    pub fn grant(&mut self, conn: ConnId, grants: Arc<Grants>) {
+        if let Some(peer) = self.get_mut(conn).and_then(|connection| connection.peer.as_mut()) {
+            peer.grants = grants;
         }
     }
 

@@ -2,9 +2,11 @@
 
 use super::control::{Control, SyncRequest};
 use super::peer::{ConnId, Peer};
+use crate::access::Grants;
 use crate::config::Limit;
 use crate::metrics::Snapshot;
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The connections as a service sees them. [`Control`] documents each call.
@@ -20,6 +22,8 @@ pub trait Links {
     fn outbox_bytes(&self, conn: ConnId) -> usize;
     fn outboxes_bytes(&self) -> usize;
     fn notify_below(&mut self, conn: ConnId, bytes: usize);
+    /// Replaces what a connection may do.
+    fn grant(&mut self, conn: ConnId, grants: Arc<Grants>);
     fn set_keepalive(&mut self, conn: ConnId, most: Duration);
     /// Start of the current event-loop iteration.
     fn now(&self) -> Instant;
@@ -71,6 +75,10 @@ impl Links for Control {
 
     fn notify_below(&mut self, conn: ConnId, bytes: usize) {
         Control::notify_below(self, conn, bytes);
+    }
+
+    fn grant(&mut self, conn: ConnId, grants: Arc<Grants>) {
+        Control::grant(self, conn, grants);
     }
 
     fn set_keepalive(&mut self, conn: ConnId, most: Duration) {

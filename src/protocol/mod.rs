@@ -46,6 +46,8 @@ pub const VERSION: i64 = 1;
 
 /// Function names on the wire.
 pub mod names {
+    pub const NONCE: &str = ".u.asg.nonce";
+    pub const PROVE: &str = ".u.asg.prove";
     pub const JOIN: &str = ".u.asg.join";
     /// Of the response to a join, which has no name on the wire.
     pub const JOINED: &str = "joined";

@@ -2,6 +2,8 @@
 
 use super::ingest::reading::{self, Read};
 use super::policy::{Params, ThresholdError};
+use crate::access::FileError;
+use crate::access::member::{CLUSTER_USER, ClusterSecret};
 use crate::config::options::{self, Protocol};
 use crate::config::{Address, ConfigError, Limits, Listen, Settings};
 use crate::protocol::Filter;
@@ -31,6 +33,8 @@ pub struct NodeOptions {
     pub query_threads: usize,
     pub query_time: Duration,
     pub users: Option<PathBuf>,
+    /// The secret that this node proves to know when it joins.
+    pub cluster_secret: Option<ClusterSecret>,
     /// Without users, serve other machines as well.
     pub open: bool,
     /// Time after which a launched instance that has not joined is replaced.
@@ -63,6 +67,8 @@ pub enum OptionsError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Thresholds(#[from] ThresholdError),
+    #[error(transparent)]
+    Secret(#[from] FileError),
 }
 
 impl NodeOptions {
@@ -82,6 +88,7 @@ impl NodeOptions {
             query_threads: 1,
             query_time: Duration::from_secs(1),
             users: None,
+            cluster_secret: None,
             open: false,
             launch_timeout: Duration::from_secs(30),
             metrics_open: false,
@@ -113,8 +120,14 @@ impl NodeOptions {
         let query_time = query_time.map_or(limit, |time| time.min(limit));
         let access = settings.find(&options::ACCESS)?.filter(|access| access != "1").map(PathBuf::from);
         let queue = settings.find(&options::QUEUE)?.filter(|queue| !queue.is_empty());
+        let cluster_secret = settings.find(&options::CLUSTER_SECRET)?;
+        let cluster_secret = cluster_secret.map(|path| ClusterSecret::read(&path)).transpose()?;
+        let mut tickerplant = settings.get(&options::TICKERPLANT)?;
+        if cluster_secret.is_some() && tickerplant.user.is_empty() {
+            tickerplant.user = CLUSTER_USER.to_string();
+        }
         Ok(NodeOptions {
-            tickerplant: settings.get(&options::TICKERPLANT)?,
+            tickerplant,
             protocol: settings.get(&options::PROTOCOL)?,
             listen: settings.get(&options::NODE_PORT)?,
             node: settings.find(&options::NODE)?,
@@ -126,6 +139,7 @@ impl NodeOptions {
             query_threads: if threads == 0 { cores } else { threads },
             query_time,
             users: settings.find(&options::USERS)?.or(access),
+            cluster_secret,
             open: settings.is_on(&options::OPEN)?,
             metrics_open: settings.is_on(&options::METRICS_OPEN)?,
             launch_timeout: settings.get(&options::LAUNCH_TIMEOUT)?,

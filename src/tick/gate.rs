@@ -24,7 +24,7 @@ impl Gate {
 
     /// Whether the owner's handler gets this message, as in kdb+. Messages between tickerplant and node are no q: no handler gets them.
     pub fn is_handled(&self, row: &Row, is_sync: bool) -> bool {
-        row.role != Role::Node && self.has_handler(is_sync)
+        !row.is_protocol() && self.has_handler(is_sync)
     }
 
     fn has_handler(&self, is_sync: bool) -> bool {
@@ -46,7 +46,8 @@ fn is_allowed(rules: &Rules, name: &[u8]) -> bool {
 /// # Errors
 /// `access` for a function that the list lacks.
 pub fn allowed(row: &Row, rules: &Rules, grants: Option<&Grants>) -> Result<(), QError> {
-    if grants.is_some_and(|grants| grants.by_name) || is_allowed(rules, row.name.as_bytes()) {
+    let is_free = row.role.is_none() || grants.is_some_and(|grants| grants.by_name);
+    if is_free || is_allowed(rules, row.name.as_bytes()) {
         return Ok(());
     }
     Err(QError::with("access", format!("{} is not allowed (--allow)", row.name)))

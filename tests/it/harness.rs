@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Deadline of all polls; only a failing test reaches it.
@@ -55,6 +55,11 @@ impl Process {
             let rest = line.split_once(before)?.1.trim_start();
             rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
         })
+    }
+
+    /// Its standard error, if the command pipes it; for the first caller.
+    pub fn errors(&mut self) -> ChildStderr {
+        self.child.stderr.take().expect("its errors are piped")
     }
 
     /// Sends SIGTERM and waits for the exit.

@@ -12,6 +12,7 @@ mod log_harmed;
 mod log_there;
 mod log_tools;
 mod logging;
+mod members;
 mod metrics;
 mod names;
 mod node_handles;

@@ -61,6 +61,14 @@ impl Value {
         }
     }
 
+    /// Returns the items of a byte vector.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Vector { items: Items::Byte(items), .. } => Some(items),
+            _ => None,
+        }
+    }
+
     /// Returns the items of a long vector.
     pub fn as_longs(&self) -> Option<&[i64]> {
         match self {

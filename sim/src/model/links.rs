@@ -113,6 +113,12 @@ impl Links for ModelLinks {
         self.notices.push(conn);
     }
 
+    fn grant(&mut self, conn: ConnId, grants: Arc<Grants>) {
+        if let Some(peer) = self.open.get_mut(&conn) {
+            peer.grants = grants;
+        }
+    }
+
     fn set_keepalive(&mut self, _: ConnId, _: Duration) {}
 
     fn now(&self) -> Instant {

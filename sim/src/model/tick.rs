@@ -126,6 +126,7 @@ impl Tick {
             roll: units::roll_time("00:00 UTC")?,
             today: None,
             block_writes: false,
+            secret: None,
             limits,
             // Repeated requests would make the state space infinite.
             queue: Params { need_again_ns: i64::MAX, ..Params::default() },

@@ -152,7 +152,7 @@ impl Ingest {
         }
     }
 
-    fn refused(&mut self, reason: String) -> Fault {
+    pub(super) fn refused(&mut self, reason: String) -> Fault {
         self.log.refuse(reason.clone());
         self.show();
         Fault::Connection(reason)

@@ -11,6 +11,7 @@ mod greet;
 mod known_log;
 mod leave;
 mod link;
+mod membership;
 mod memory;
 mod progress;
 mod react;
@@ -168,7 +169,7 @@ impl Ingest {
                     tracing::info!(tickerplant = %address, "connected to the tickerplant");
                     told = false;
                     client.set_keepalive(MAX_SILENCE);
-                    let result = self.session(&mut client);
+                    let result = self.prove(&mut client).and_then(|()| self.session(&mut client));
                     self.ended(result)
                 }
                 Err(error) => {

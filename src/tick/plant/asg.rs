@@ -5,7 +5,6 @@ use super::calls::malformed;
 use super::connection::{compresses, handle};
 use super::member::Member;
 use super::messages::encoded;
-use super::permit::may_join;
 use super::queue::Proved;
 use super::subscribe::over_limit;
 use crate::log::{Proof, Remembered, WriterId};
@@ -35,7 +34,7 @@ impl Plant {
         let [tabs, syms, queue] = args else { return Err(QError::named("rank")) };
         let subscription = Arc::new(self.schemas.known(subscription(tabs, syms).map_err(malformed)?)?);
         let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name must be a symbol"))?.to_vec());
-        may_join(conn, &queue.0, ctl)?;
+        self.may_join_as_paper(conn, &queue.0, ctl)?;
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
         self.queue.subscribes(handle(conn), Member::paper(Arc::clone(&subscription)));
         let event = QueueEvent::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
@@ -78,7 +77,7 @@ impl Plant {
         request: Option<SyncRequest>,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
-        may_join(conn, &joining.queue, ctl)?;
+        self.may_join(conn, &joining.node, &joining.queue, ctl)?;
         let remembered = joining.writer;
         let mut join = self.joining(joining, conn, ctl)?;
         let is_foreign = self.is_foreign(remembered, &join, ctl)?;

@@ -73,6 +73,14 @@ impl Plant {
                 writer.null();
                 return Ok(Called::PutWhenDurable);
             }
+            Function::Nonce => {
+                self.asg_nonce(conn, writer, ctl)?;
+                return Ok(Called::Put);
+            }
+            Function::Prove => {
+                self.asg_prove(args, conn, writer, ctl)?;
+                return Ok(Called::Put);
+            }
             Function::Join => {
                 self.asg_join(Join::decode(args).map_err(malformed)?, conn, caller.request, ctl)?;
                 return Ok(Called::Answered);

@@ -18,6 +18,8 @@ pub enum Function {
     QueueSubscribe,
     QueueRoll,
     QueueEnd,
+    Nonce,
+    Prove,
     Join,
     From,
     Stream,
@@ -34,8 +36,8 @@ pub struct Row {
     pub name: &'static str,
     /// Parameter names for the documentation.
     pub parameters: &'static [&'static str],
-    /// Role that the caller needs.
-    pub role: Role,
+    /// Role that the caller needs; `None` if every connection may call it.
+    pub role: Option<Role>,
     pub does: &'static str,
 }
 
@@ -43,79 +45,95 @@ const fn row(
     function: Function,
     name: &'static str,
     parameters: &'static [&'static str],
-    role: Role,
+    role: Option<Role>,
     does: &'static str,
 ) -> Row {
     Row { function, name, parameters, role, does }
 }
 
-use Role::{Node, Operator, Publish, Subscribe};
+const PUBLISH: Option<Role> = Some(Role::Publish);
+const SUBSCRIBE: Option<Role> = Some(Role::Subscribe);
+const OPERATOR: Option<Role> = Some(Role::Operator);
+const NODE: Option<Role> = Some(Role::Node);
 
 /// In the order in which `.u` lists them.
-pub const FUNCTIONS: [Row; 18] = [
+pub const FUNCTIONS: [Row; 20] = [
     row(
         Function::Sub,
         ".u.sub",
         &["table", "symbols"],
-        Subscribe,
+        SUBSCRIBE,
         "subscribes, replacing the connection's subscription to the table",
     ),
     row(
         Function::Add,
         ".u.add",
         &["table", "symbols"],
-        Subscribe,
+        SUBSCRIBE,
         "adds symbols to the connection's subscription to the table",
     ),
-    row(Function::Del, ".u.del", &["table", "handle"], Subscribe, "ends a subscription"),
-    row(Function::Upd, ".u.upd", &["table", "data"], Publish, "publishes an update"),
-    row(Function::End, names::END, &["date"], Operator, "sends `.u.end` to subscribers without ending the day"),
+    row(Function::Del, ".u.del", &["table", "handle"], SUBSCRIBE, "ends a subscription"),
+    row(Function::Upd, ".u.upd", &["table", "data"], PUBLISH, "publishes an update"),
+    row(Function::End, names::END, &["date"], OPERATOR, "sends `.u.end` to subscribers without ending the day"),
     row(
         Function::EndOfDay,
         ".u.endofday",
         &["force"],
-        Operator,
+        OPERATOR,
         "ends the day; `` `force `` if the next is over a day ahead of the clock",
     ),
-    row(Function::Schema, names::SCHEMA, &["table", "empty table"], Operator, "adds columns at the end of a table"),
-    row(Function::Timer, ".z.ts", &["time"], Operator, "publishes the buffered rows of batch mode now"),
+    row(Function::Schema, names::SCHEMA, &["table", "empty table"], OPERATOR, "adds columns at the end of a table"),
+    row(Function::Timer, ".z.ts", &["time"], OPERATOR, "publishes the buffered rows of batch mode now"),
     row(
         Function::QueueSubscribe,
         names::PAPER_SUBSCRIBE,
         &["tables", "symbols", "queue"],
-        Node,
+        NODE,
         "joins a queue, in the paper's protocol",
     ),
     row(
         Function::QueueRoll,
         ".u.asg.roll",
         &["handle", "count"],
-        Node,
+        NODE,
         "rolls, in the paper's protocol: the number of messages received",
     ),
-    row(Function::QueueEnd, ".u.asg.end", &["date"], Node, "does nothing: the queue's day ends with the tickerplant's"),
-    row(Function::Join, names::JOIN, &["node"], Node, "joins a queue, reporting the windows held"),
-    row(Function::From, names::FROM, &["next"], Node, "requests the feed from an update index on"),
-    row(Function::Stream, names::STREAM, &["first", "last"], Node, "requests the updates of a window"),
+    row(Function::QueueEnd, ".u.asg.end", &["date"], NODE, "does nothing: the queue's day ends with the tickerplant's"),
+    row(Function::Nonce, names::NONCE, &[], None, "returns random bytes for the proof of a node"),
+    row(
+        Function::Prove,
+        names::PROVE,
+        &["node", "nonce", "proof"],
+        None,
+        "gives the role node to a connection that knows the cluster's secret",
+    ),
+    row(Function::Join, names::JOIN, &["node"], NODE, "joins a queue, reporting the windows held"),
+    row(Function::From, names::FROM, &["next"], NODE, "requests the feed from an update index on"),
+    row(Function::Stream, names::STREAM, &["first", "last"], NODE, "requests the updates of a window"),
     row(
         Function::Rolling,
         names::ROLLING,
         &["next", "proof", "date"],
-        Node,
+        NODE,
         "rolls: closes the node's window, with its proof",
     ),
     row(
         Function::Proved,
         names::PROVED,
         &["first", "last", "proof", "date"],
-        Node,
+        NODE,
         "reports the proof of a window held",
     ),
-    row(Function::Status, names::STATUS, &["status"], Node, "reports memory and progress"),
-    row(Function::Leaving, names::LEAVING, &["leaving"], Node, "reports that the node is about to terminate"),
+    row(Function::Status, names::STATUS, &["status"], NODE, "reports memory and progress"),
+    row(Function::Leaving, names::LEAVING, &["leaving"], NODE, "reports that the node is about to terminate"),
 ];
 
 impl Row {
+    /// Whether it is a message between tickerplant and node, and no q.
+    pub fn is_protocol(&self) -> bool {
+        matches!(self.role, None | Some(Role::Node))
+    }
+
     /// Whether it changes data: what kdb+'s `-b` forbids. A subscription only changes what its own connection receives.
     pub fn writes(&self) -> bool {
         matches!(self.function, Function::Upd | Function::End | Function::EndOfDay | Function::Schema | Function::Timer)
@@ -140,7 +158,7 @@ mod tests {
     fn table() -> String {
         let line = |row: &Row| {
             let parameters = row.parameters.join(";");
-            format!("| `{}[{parameters}]` | {} | {} |\n", row.name, row.role.name(), row.does)
+            format!("| `{}[{parameters}]` | {} | {} |\n", row.name, row.role.map_or("", Role::name), row.does)
         };
         format!("| function | role | what it does |\n|---|---|---|\n{}", FUNCTIONS.iter().map(line).collect::<String>())
     }

@@ -14,6 +14,7 @@ mod figures;
 pub mod functions;
 mod log_side;
 mod member;
+mod members;
 mod merging;
 mod messages;
 pub mod permit;
@@ -40,6 +41,7 @@ use super::feed::{Feed, FeedLimits};
 use super::logged_schema::{LoggedSchemaError, Reading};
 use super::quarantine::Quarantine;
 use super::subscriptions::Subscriptions;
+use crate::access::member::ClusterSecret;
 use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, RequiredMount};
 use crate::env::{Disk, Env};
@@ -50,6 +52,7 @@ use crate::queue::{Date, Params};
 use bytes::Bytes;
 use catching_up::CatchUp;
 use log_side::LogSide;
+use members::Members;
 use merging::Merging;
 use messages::encoded;
 use queue::QueueShell;
@@ -77,6 +80,8 @@ pub struct PlantOptions {
     pub today: Option<Date>,
     /// Clients may not change data, unless a users file says so (`-b`).
     pub block_writes: bool,
+    /// The secret that nodes must know to join; `None` if the role is enough.
+    pub secret: Option<ClusterSecret>,
     pub limits: Limits,
     pub queue: Params,
 }
@@ -109,6 +114,7 @@ pub struct Plant {
     catch_up: CatchUp,
     verification: Verification,
     block_writes: bool,
+    members: Members,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -199,7 +205,7 @@ impl Plant {
         let mut plant = Plant::with(
             env,
             options.limits,
-            (options.batch, options.block_writes),
+            (options.batch, options.block_writes, options.secret),
             waker,
             (time, log, schemas, queue),
         )?;
@@ -216,7 +222,7 @@ impl Plant {
     fn with(
         env: Env,
         limits: Limits,
-        (batch, block_writes): (Option<Duration>, bool),
+        (batch, block_writes, secret): (Option<Duration>, bool, Option<ClusterSecret>),
         waker: Waker,
         (time, log, schemas, queue): (Timekeeper, LogSide, Schemas, QueueShell),
     ) -> io::Result<Plant> {
@@ -239,6 +245,7 @@ impl Plant {
             log,
             queue,
             block_writes,
+            members: Members::new(secret),
         })
     }
 
@@ -352,6 +359,7 @@ impl Plant {
         self.settle(ctl);
         self.feed.remove(conn);
         self.subscriptions.remove_everywhere(conn);
+        self.members.closed(conn);
         self.forget_old_logs();
         self.leave_queue(conn, ctl);
     }

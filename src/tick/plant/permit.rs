@@ -34,8 +34,10 @@ impl Plant {
             return Ok(());
         }
         let grants = ctl.peer(conn).map(|peer| &peer.grants);
-        if !grants.is_some_and(|grants| grants.has(row.role)) {
-            return Err(needs_role(row.name, row.role));
+        if let Some(role) = row.role
+            && !grants.is_some_and(|grants| grants.has(role))
+        {
+            return Err(needs_role(row.name, role));
         }
         if self.block_writes && row.writes() && !grants.is_some_and(|grants| grants.by_name) {
             return Err(QError::with("noupdate", format!("{} changes data, which clients may not do (-b)", row.name)));
@@ -65,17 +67,6 @@ pub(super) fn own_handle(function: &str, handle: i32, conn: ConnId, ctl: &dyn Li
     }
     let reason = format!("{function} of another's handle ({handle}) needs the role {}", Role::Operator.name());
     Err(QError::with("access", reason))
-}
-
-/// Checks that a caller may join a queue.
-///
-/// # Errors
-/// `access` if its roles do not include the queue.
-pub(super) fn may_join(conn: ConnId, queue: &[u8], ctl: &dyn Links) -> Result<(), QError> {
-    match Plant::grants(conn, ctl).joins(queue) {
-        true => Ok(()),
-        false => Err(QError::with("access", format!("you may not join the queue {}", queue.escape_ascii()))),
-    }
 }
 
 /// Restricts requested symbols of a table to those that a caller may have. `None` without any permission for the table.
