@@ -40,6 +40,9 @@ pub struct SupervisorOptions {
 /// Service of the supervisor's connection loop.
 struct Supervisor {
     options: SupervisorOptions,
+    /// Names of this supervisor's instances without their number. They differ from those of an earlier supervisor, whose instances the
+    /// tickerplant may remember as joined: one of the same name that never comes up would not be replaced.
+    prefix: String,
     group: Group,
     began: Instant,
     port: u16,
@@ -92,6 +95,7 @@ pub fn prepare(options: SupervisorOptions) -> io::Result<Ready> {
     let (end, ended) = mpsc::channel();
     let limits = NetLimits::of(&options.limits);
     let supervisor = Supervisor {
+        prefix: format!("{}-{:06x}-", options.group, fastrand::u32(..1 << 24)),
         group: Group::new(options.rules),
         began: Instant::now(),
         port: listeners.port(),
@@ -112,12 +116,11 @@ impl Supervisor {
     }
 
     fn name(&self, instance: Instance) -> String {
-        format!("{}-{}", self.options.group, instance.0)
+        format!("{}{}", self.prefix, instance.0)
     }
 
     fn instance(&self, name: &str) -> Result<Instance, String> {
-        let number = name.strip_prefix(&self.options.group).and_then(|rest| rest.strip_prefix('-'));
-        let number = number.and_then(|number| number.parse().ok());
+        let number = name.strip_prefix(&self.prefix).and_then(|number| number.parse().ok());
         number.map(Instance).ok_or_else(|| format!("fleet: no instance {name} in group {}", self.options.group))
     }
 

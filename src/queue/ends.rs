@@ -29,7 +29,6 @@ impl Queue {
         let mut standbys: BTreeMap<QueueName, usize> =
             self.lines.keys().map(|queue| (queue.clone(), self.standbys(queue))).collect();
         let mut kept: Vec<Subscriber> = Vec::new();
-        self.departed.clear();
         for mut sub in std::mem::take(&mut self.subscribers) {
             let stays = match sub.state {
                 State::Live => true,
@@ -70,6 +69,7 @@ impl Queue {
         self.asked.clear();
         self.date = new_date;
         self.tip = UpdateIndex::default();
+        self.departed.expire(self.now_ns);
         out.insert(0, Action::Journal(self.snapshot()));
     }
 
@@ -86,6 +86,7 @@ impl Queue {
         self.tip = tip;
         // The steady clock restarts with each process, so its readings in the journal mean nothing here.
         self.came_ns = self.subscribers.iter().map(|s| (s.id, now.steady_ns)).collect();
+        self.departed.restart(now.steady_ns);
         let deadline_ns = now.steady_ns.saturating_add(self.params.restart_grace_ns);
         let mut gone = Vec::new();
         for sub in self.subscribers.iter_mut().filter(|s| s.state != State::Lost) {

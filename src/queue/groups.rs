@@ -25,9 +25,6 @@ pub(super) struct LastSent {
     joined: Vec<Symbol>,
 }
 
-/// Most departed instances that are remembered.
-const MAX_DEPARTED: usize = 1024;
-
 /// All nodes of one instance, in any queue, lost ones included.
 type Nodes<'a> = Vec<&'a Subscriber>;
 
@@ -57,17 +54,14 @@ impl Queue {
     /// Returns the instances of the group that have come up: those of nodes that are away or lost too, and those whose nodes have left
     /// or ended their day, as an owner's `.u.end` may run for longer than a launch takes.
     fn came_up(&self, group: &Symbol) -> Vec<Symbol> {
-        let departed = self.departed.iter().filter(|(of, _)| of == group).map(|(_, instance)| instance);
-        let all: BTreeSet<&Symbol> = self.instances(group).into_keys().chain(departed).collect();
+        let all: BTreeSet<&Symbol> = self.instances(group).into_keys().chain(self.departed.of(group)).collect();
         all.into_iter().cloned().collect()
     }
 
     /// Remembers the instance of a node that leaves the table because it is drained or its day has ended.
     pub(super) fn remember_departed(&mut self, group: Option<&Symbol>, instance: Option<&Symbol>) {
-        if let (Some(group), Some(instance)) = (group, instance)
-            && self.departed.len() < MAX_DEPARTED
-        {
-            self.departed.insert((group.clone(), instance.clone()));
+        if let (Some(group), Some(instance)) = (group, instance) {
+            self.departed.remember(group, instance, self.now_ns);
         }
     }
 

@@ -33,6 +33,11 @@ pub enum Change {
         line: Line,
     },
     LineGone(QueueName),
+    /// An instance's node has left the queues.
+    Departed {
+        group: Symbol,
+        instance: Symbol,
+    },
 }
 
 /// The contents of a journal.
@@ -104,6 +109,7 @@ impl Queue {
                 self.next_id = *next_id;
                 self.subscribers.clear();
                 self.lines.clear();
+                self.departed.clear();
             }
             Change::Subscriber(sub) => {
                 self.next_id = self.next_id.max(SubscriberId(sub.id.0.saturating_add(1)));
@@ -122,6 +128,7 @@ impl Queue {
             Change::LineGone(queue) => {
                 self.lines.remove(queue);
             }
+            Change::Departed { group, instance } => self.departed.restore(group, instance),
         }
     }
 }
@@ -248,6 +255,11 @@ impl Writer {
                 self.word("noline");
                 self.name(&queue.0);
             }
+            Change::Departed { group, instance } => {
+                self.word("departed");
+                self.name(group);
+                self.name(instance);
+            }
         }
     }
 
@@ -332,6 +344,7 @@ impl Reader<'_> {
                 Change::Line { queue, line: Line { open, lost } }
             }
             "noline" => Change::LineGone(QueueName(self.name()?)),
+            "departed" => Change::Departed { group: self.name()?, instance: self.name()? },
             _ => return None,
         })
     }

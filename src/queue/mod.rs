@@ -13,6 +13,7 @@
 //!
 //! A step takes the time of two clocks ([`Now`]): the table shows wall time, and time-outs run on a steady clock.
 
+mod departed;
 mod ends;
 mod event;
 mod groups;

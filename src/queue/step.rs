@@ -306,7 +306,7 @@ impl Queue {
     }
 
     /// Returns the rows that differ from `before`, for the journal.
-    fn changes_since(&self, before: Parts) -> Vec<Change> {
+    fn changes_since(&mut self, before: Parts) -> Vec<Change> {
         let mut changes = Vec::new();
         for sub in &self.subscribers {
             if before.subscribers.iter().find(|b| b.id == sub.id) != Some(sub) {
@@ -328,6 +328,7 @@ impl Queue {
         for queue in before.lines.keys().filter(|queue| !self.lines.contains_key(*queue)) {
             changes.push(Change::LineGone(queue.clone()));
         }
+        changes.extend(self.departed.take_unsaved());
         changes
     }
 }

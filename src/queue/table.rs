@@ -1,5 +1,6 @@
 //! The table: subscribers in order of arrival, and for each queue the windows that no subscriber holds.
 
+use super::departed::Departed;
 use super::event::{Status, Subscription};
 use super::groups::LastSent;
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
@@ -268,9 +269,8 @@ pub struct Queue {
     pub(super) processes: BTreeMap<SubscriberId, Symbol>,
     /// Arrival of each subscriber on the steady clock.
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
-    /// Group and instance of the nodes that have left or ended since the last day began to end. Not kept over a restart: the node that watches
-    /// launches at that time remembers them; one that begins to watch later does not know them.
-    pub(super) departed: BTreeSet<(Symbol, Symbol)>,
+    /// Instances of the nodes that have left or ended their day.
+    pub(super) departed: Departed,
     /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
     pub(super) rests: BTreeMap<SubscriberId, BackOff>,
     /// Queues for which the alarm was raised that no standby can take a window.
@@ -294,7 +294,7 @@ impl Queue {
             told: BTreeMap::new(),
             processes: BTreeMap::new(),
             came_ns: BTreeMap::new(),
-            departed: BTreeSet::new(),
+            departed: Departed::default(),
             rests: BTreeMap::new(),
             blocked: BTreeSet::new(),
             now_ns: i64::MIN,
@@ -355,6 +355,7 @@ impl Queue {
         changes
             .extend(self.lines.iter().map(|(queue, line)| Change::Line { queue: queue.clone(), line: line.clone() }));
         changes.extend(self.subscribers.iter().map(|s| Change::Subscriber(Box::new(s.clone()))));
+        changes.extend(self.departed.all());
         Record { tip: self.tip, changes }
     }
 

@@ -46,10 +46,11 @@ class Group(GroupCluster):
         feeder.start()
         probe.start()
         try:
-            self.call("replace", kdb.sym("rdb-1"))
-            gone = lambda: probe.failure or "rdb-1" not in [node.name for node in self.running()]
+            first = self.instance(1)
+            self.call("replace", kdb.sym(first))
+            gone = lambda: probe.failure or first not in [node.name for node in self.running()]
             self.eventually(gone, "it has left", 60)
-            self.fleet.wait_for(r"rdb-1 has ended")
+            self.fleet.wait_for(f"{first} has ended")
             seen = probe.whole
             self.eventually(lambda: probe.failure or probe.whole > seen + 3, "the account goes on")
         finally:
@@ -79,7 +80,7 @@ class Group(GroupCluster):
     def test_a_rolled_node_that_is_told_to_end_is_replaced_by_one(self):
         rolled, _ = self.rolled_and_live()
         os.kill(rolled, signal.SIGTERM)
-        self.fleet.wait_for(r"rdb-1 has ended")
+        self.fleet.wait_for(f"{self.instance(1)} has ended")
         self.settled("handed on")
         self.assertEqual(self.states(), ["live", "rolled"])
         self.assertEqual(self.capacity(), (2, 3), "one in its place")
@@ -87,7 +88,7 @@ class Group(GroupCluster):
     def test_a_rolled_node_that_is_killed_is_replaced_by_one(self):
         rolled, _ = self.rolled_and_live()
         os.kill(rolled, signal.SIGKILL)
-        self.fleet.wait_for(r"rdb-1 has ended")
+        self.fleet.wait_for(f"{self.instance(1)} has ended")
         self.settled("rebuilt")
         self.assertEqual(self.states(), ["live", "rolled"])
         self.assertEqual(self.capacity(), (2, 3), "one in its place")

@@ -38,6 +38,10 @@ class GroupCluster(Cluster):
         connection = self.connect(self.fleet_port)
         return connection.ask(kdb.lst(kdb.sym(f".fleet.{name}"), *arguments))
 
+    def instance(self, number):
+        """Name of an instance, once it has been started."""
+        return self.fleet.wait_for(rf"(rdb-[0-9a-f]+-{number}) started as process").group(1)
+
     def description(self):
         d = self.call("describe", kdb.sym("rdb"))
         return dict(zip(d.v[0].v, d.v[1].v)) if isinstance(d.v, tuple) else d.v

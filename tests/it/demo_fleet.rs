@@ -160,7 +160,9 @@ fn children_know_their_fleet_and_write_to_their_own_file() {
     let mut process = Process::start(&mut elastick(&command));
     let port = process.number_after("answers at port");
     wait_for("the child's words", || {
-        let text = std::fs::read_to_string(directory.path().join("idle-1.log")).ok()?;
-        (text == format!("idle-1 idle 127.0.0.1:{port}\n")).then_some(())
+        let file = std::fs::read_dir(directory.path()).expect("the directory").flatten().next()?.path();
+        let name = file.file_stem()?.to_str()?;
+        let text = std::fs::read_to_string(&file).ok()?;
+        (text == format!("{name} idle 127.0.0.1:{port}\n")).then_some(())
     });
 }

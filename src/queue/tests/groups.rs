@@ -209,7 +209,38 @@ fn instances_of_the_ended_day_have_come_up() {
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3", "i4"]);
     b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 2) });
     fleet.hear(b.pass(S));
-    assert_eq!(fleet.joined(3), ["i3", "i4"], "those of the day before have gone");
+    assert_eq!(fleet.joined(3), ["i1", "i2", "i3", "i4"], "an owner's `.u.end` may run past the end of the next day");
+    b.now_ns += departed::KEPT_NS - 2 * S;
+    b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 3) });
+    fleet.hear(b.pass(S));
+    assert_eq!(fleet.joined(3), ["i3", "i4"], "those of the first day are forgotten in the end");
+}
+
+#[test]
+fn a_departed_instance_has_come_up_also_after_a_restart_of_the_tickerplant() {
+    let (mut b, mut fleet) = rolled_alone();
+    fleet.hear(b.step(at(2, "rdb", "i2")));
+    fleet.hear(b.step(QueueEvent::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
+    fleet.hear(b.roll(2, 10));
+    b.queue = b.restored();
+    b.step(QueueEvent::Restored);
+    fleet.hear(b.step(at(3, "rdb", "i3")));
+    assert_eq!(fleet.joined(3), ["i1", "i2", "i3"]);
+}
+
+#[test]
+fn of_too_many_departed_instances_the_oldest_is_forgotten() {
+    let mut departed = departed::Departed::default();
+    let (group, name) = (b"g".to_vec(), |number: usize| number.to_string().into_bytes());
+    for number in 0..departed::MAX_DEPARTED {
+        departed.remember(&group, &name(number), 0);
+    }
+    departed.remember(&group, &name(0), 1);
+    departed.remember(&group, &name(departed::MAX_DEPARTED), 1);
+    let known: Vec<&Symbol> = departed.of(&group).collect();
+    assert_eq!(known.len(), departed::MAX_DEPARTED);
+    assert!(known.contains(&&name(0)), "it departed again");
+    assert!(!known.contains(&&name(1)));
 }
 
 #[test]
