@@ -377,15 +377,15 @@ impl Worker {
     }
 
     fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Disconnected> {
-        let wanted = demand.instances(|demand| demand.of(self.fleet.as_mut()));
+        let requested = demand.instances(self.clock.now(), |demand| demand.of(self.fleet.as_mut()));
         let failures = task.failures();
         points::reach(Point::FleetBeforeCall);
-        let result = wanted.clone().and_then(|wanted| self.fleet.at_least(wanted));
+        let result = requested.clone().and_then(|requested| self.fleet.at_least(requested));
         let answer = match self.settle(task, result) {
             Ok(Capacity::Granted { desired }) => {
                 tracing::info!("requested a successor from the fleet: {desired} nodes desired");
                 self.refusal = None;
-                self.launches.granted(wanted.unwrap_or(desired));
+                self.launches.granted(requested.unwrap_or(desired));
                 self.counters.granted.add();
                 ScaleAnswer::Granted
             }

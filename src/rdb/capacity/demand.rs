@@ -1,6 +1,10 @@
 //! Requests for capacity.
 
 use crate::fleet::{Description, Fleet, FleetError};
+use std::time::{Duration, Instant};
+
+/// Time for which repetitions request the number found before, so that a service that throttles gets no description for each of them.
+const FOUND_FOR: Duration = Duration::from_secs(30);
 
 /// A request for capacity. It is absolute ("at least five instances"), so that repeating it changes
 /// nothing. The tickerplant's number may be old when it is used: a message can be held up over a day's end, after which
@@ -46,17 +50,19 @@ pub(super) struct PendingDemand {
     /// carried out, and the group is larger by then. It requests less if the group has become smaller meanwhile, at a
     /// day's end.
     instances: Option<u32>,
+    /// When that number was found for the present request.
+    found_at: Option<Instant>,
 }
 
 impl PendingDemand {
     pub fn new(demand: Demand) -> PendingDemand {
-        PendingDemand { demand, instances: None }
+        PendingDemand { demand, instances: None, found_at: None }
     }
 
     /// A request for this number, which had been granted before.
     pub fn again(instances: u32) -> PendingDemand {
         let demand = Demand { instances: Some(instances), more: instances };
-        PendingDemand { demand, instances: Some(instances) }
+        PendingDemand { demand, instances: Some(instances), found_at: None }
     }
 
     /// Takes over a newer request.
@@ -65,7 +71,11 @@ impl PendingDemand {
         if instances != self.demand.instances {
             self.instances = None;
         }
-        self.demand = Demand { instances, more: demand.more };
+        let renewed = Demand { instances, more: demand.more };
+        if renewed != self.demand {
+            self.found_at = None;
+        }
+        self.demand = renewed;
     }
 
     /// Fewer instances suffice.
@@ -74,14 +84,18 @@ impl PendingDemand {
         self.instances = self.instances.map(|known| known.min(instances));
     }
 
-    /// Returns the number to request: what `find` finds, and never more than it found before.
+    /// Returns the number to request: what `find` finds, or found a short time ago, and never more than it found before.
     ///
     /// # Errors
     /// Those of `find`.
-    pub fn instances<E>(&mut self, find: impl FnOnce(&Demand) -> Result<u32, E>) -> Result<u32, E> {
+    pub fn instances<E>(&mut self, now: Instant, find: impl FnOnce(&Demand) -> Result<u32, E>) -> Result<u32, E> {
+        let is_known = self.found_at.is_some_and(|at| now.saturating_duration_since(at) < FOUND_FOR);
+        if let Some(known) = self.instances.filter(|_| is_known) {
+            return Ok(known);
+        }
         let found = find(&self.demand)?;
         let instances = self.instances.map_or(found, |before| before.min(found));
-        self.instances = Some(instances);
+        (self.instances, self.found_at) = (Some(instances), Some(now));
         Ok(instances)
     }
 }
@@ -141,28 +155,39 @@ mod tests {
 
     #[test]
     fn a_repetition_does_not_request_more_although_the_group_has_grown() {
-        let mut want = PendingDemand::new(demand(9, 1));
-        assert_eq!(want.instances(|_| Ok::<_, ()>(3)), Ok(3));
+        let (mut want, now) = (PendingDemand::new(demand(9, 1)), Instant::now());
+        assert_eq!(want.instances(now, |_| Ok::<_, ()>(3)), Ok(3));
         want.renew(demand(9, 1));
-        assert_eq!(want.instances(|_| Ok::<_, ()>(4)), Ok(3));
+        assert_eq!(want.instances(now + FOUND_FOR, |_| Ok::<_, ()>(4)), Ok(3));
     }
 
     #[test]
     fn a_repetition_requests_less_if_the_group_has_become_smaller() {
-        let mut want = PendingDemand::new(demand(9, 1));
-        assert_eq!(want.instances(|_| Ok::<_, ()>(6)), Ok(6));
-        assert_eq!(want.instances(|_| Err(())), Err(()));
-        assert_eq!(want.instances(|_| Ok::<_, ()>(2)), Ok(2));
-        assert_eq!(want.instances(|_| Ok::<_, ()>(6)), Ok(2));
+        let (mut want, now) = (PendingDemand::new(demand(9, 1)), Instant::now());
+        assert_eq!(want.instances(now, |_| Ok::<_, ()>(6)), Ok(6));
+        assert_eq!(want.instances(now + FOUND_FOR, |_| Err(())), Err(()));
+        assert_eq!(want.instances(now + FOUND_FOR, |_| Ok::<_, ()>(2)), Ok(2));
+        assert_eq!(want.instances(now + 2 * FOUND_FOR, |_| Ok::<_, ()>(6)), Ok(2));
+    }
+
+    #[test]
+    fn a_repetition_soon_after_describes_nothing() {
+        let (mut want, now) = (PendingDemand::new(demand(9, 1)), Instant::now());
+        assert_eq!(want.instances(now, |_| Ok::<_, ()>(6)), Ok(6));
+        assert_eq!(want.instances(now + FOUND_FOR / 2, |_| Err(())), Ok(6));
+        want.renew(demand(9, 1));
+        assert_eq!(want.instances(now + FOUND_FOR / 2, |_| Err(())), Ok(6), "the same request");
+        want.renew(demand(9, 2));
+        assert_eq!(want.instances(now + FOUND_FOR / 2, |_| Err(())), Err(()), "another request");
     }
 
     #[test]
     fn a_newer_request_and_a_lowered_one_set_the_number() {
-        let mut want = PendingDemand::new(demand(9, 1));
-        assert_eq!(want.instances(|_| Ok::<_, ()>(3)), Ok(3));
+        let (mut want, now) = (PendingDemand::new(demand(9, 1)), Instant::now());
+        assert_eq!(want.instances(now, |_| Ok::<_, ()>(3)), Ok(3));
         want.renew(demand(10, 2));
-        assert_eq!(want.instances(|demand| demand.instances.ok_or(())), Ok(10));
+        assert_eq!(want.instances(now, |demand| demand.instances.ok_or(())), Ok(10));
         want.at_most(2);
-        assert_eq!(want.instances(|demand| demand.instances.ok_or(())), Ok(2));
+        assert_eq!(want.instances(now, |demand| demand.instances.ok_or(())), Ok(2));
     }
 }

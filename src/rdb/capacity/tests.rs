@@ -257,7 +257,7 @@ fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
     }
     calls.work();
     let (pending, _) = calls.worker.demand.as_mut().expect("not granted yet");
-    assert_eq!(pending.instances(|demand| demand.instances.ok_or(())), Ok(3));
+    assert_eq!(pending.instances(Instant::now(), |demand| demand.instances.ok_or(())), Ok(3));
 }
 
 #[test]
