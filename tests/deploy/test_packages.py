@@ -31,6 +31,7 @@ class Metadata(unittest.TestCase):
     def test_every_file_exists(self):
         sources = [source for source, _, _ in DEB["assets"]] + [asset["source"] for asset in RPM["assets"]]
         for source in sources:
+            # Both tools replace the path's `release` with the profile that deploy/packages/build uses.
             if source != "target/release/elastick":
                 self.assertTrue(glob.glob(source, root_dir=ROOT), f"there is no {source}")
         for name in ("post_install_script", "pre_uninstall_script", "post_uninstall_script"):
