@@ -340,7 +340,9 @@ impl World {
                     let why = why.clone();
                     self.judge(Err(Broken(format!("{key:?} was surprised: {why}"))));
                 }
-                Fault::Connection(_) | Fault::NoLog(_) => self.report.met("node loses its connection"),
+                Fault::Connection(_) | Fault::JoinsAgain(_) | Fault::NoLog(_) => {
+                    self.report.met("node loses its connection")
+                }
                 Fault::Unreadable(_) => self.report.met("update that a node cannot receive"),
                 Fault::Fatal(why) => {
                     let why = why.clone();

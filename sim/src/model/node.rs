@@ -255,7 +255,7 @@ impl Node {
                 _ = self.broken.get_or_insert_with(|| format!("a node was surprised: {text}"))
             }
             Err(Fault::Fatal(text)) => _ = self.broken.get_or_insert_with(|| format!("a node cannot go on: {text}")),
-            Ok(()) | Err(Fault::Connection(_) | Fault::Unreadable(_) | Fault::NoLog(_)) => {}
+            Ok(()) | Err(Fault::Connection(_) | Fault::JoinsAgain(_) | Fault::Unreadable(_) | Fault::NoLog(_)) => {}
         }
         if result.is_err() {
             process.connected = false;

@@ -122,7 +122,7 @@ impl Ingest {
         if is_other && !joined.drop && (!self.intake.held().is_empty() || self.intake.open_window().is_some()) {
             // The tickerplant takes the windows claimed from the other log for its own.
             self.step(PolicyEvent::Dropped);
-            return Err(Fault::Connection("rejoining empty: the tickerplant has another log".to_string()));
+            return Err(Fault::JoinsAgain("the tickerplant has another log: dropping all rows".to_string()));
         }
         if joined.drop {
             tracing::warn!("dropping all rows: other nodes hold this node's windows");

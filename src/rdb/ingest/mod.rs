@@ -67,6 +67,8 @@ pub enum Fault {
     NoLog(String),
     /// A message contradicts the ones before it: resume on a new connection.
     Surprise(String),
+    /// The node joins again, on a new connection, as messages of the last join may be in flight on this one.
+    JoinsAgain(String),
     /// The node cannot go on.
     Fatal(String),
 }
@@ -208,6 +210,9 @@ impl Ingest {
             Ok(()) => return,
             Err(Fault::Connection(reason) | Fault::Unreadable(reason)) => {
                 tracing::warn!(%reason, "lost the connection to the tickerplant");
+            }
+            Err(Fault::JoinsAgain(reason)) => {
+                tracing::info!(%reason, "joining the tickerplant again on a new connection")
             }
             Err(Fault::NoLog(reason)) => {
                 if self.link.lacks_log() {

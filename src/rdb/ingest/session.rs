@@ -78,7 +78,9 @@ impl Ingest {
         if self.link.rejoins() {
             // A window was assigned while the fleet refused to end this node: what is under way for it belongs to the join before.
             return match self.intake.open_window() {
-                Some(_) => Err(Fault::Connection("joining again on a new connection".to_string())),
+                Some(_) => {
+                    Err(Fault::JoinsAgain("the fleet keeps this node, which got a window meanwhile".to_string()))
+                }
                 None => self.greet(),
             };
         }

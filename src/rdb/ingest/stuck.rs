@@ -9,7 +9,7 @@ impl Ingest {
     pub(super) fn note_progress(&mut self, fault: &Fault, had_joined: bool) {
         let unreadable = match fault {
             Fault::Unreadable(reason) => Some(reason.clone()),
-            Fault::Connection(_) | Fault::NoLog(_) => None,
+            Fault::Connection(_) | Fault::JoinsAgain(_) | Fault::NoLog(_) => None,
             Fault::Surprise(_) | Fault::Fatal(_) => return,
         };
         let Some(open) = self.intake.open_window() else { return };

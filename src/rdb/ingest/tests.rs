@@ -186,7 +186,7 @@ fn a_node_that_its_fleet_keeps_joins_again_on_a_new_connection_if_it_has_got_a_w
     node.react(ToNode::Live(Live { first: 3, tip: 9, position: None, log, date, epoch: 1, tables, samples }));
     assert!(node.intake.open_window().is_some());
     let turned = node.turn();
-    assert!(matches!(&turned, Err(Fault::Connection(reason)) if reason.contains("joining again")), "{turned:?}");
+    assert!(matches!(&turned, Err(Fault::JoinsAgain(_))), "{turned:?}");
 }
 
 /// A node whose window of the table `a`, of longs, begins at 3.
