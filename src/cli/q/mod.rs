@@ -53,7 +53,7 @@ Options of \
   -W N      first \
                         day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
 Any other option stays in \
-                        .z.x; without FILE, one with two dashes is an error.
+                        .z.x; without FILE, one with two dashes is an error, and so is any argument after an address.
 -E (TLS), -l and -L \
                         (logging), -m and -r are not supported; `elastick tick` logs and publishes.
 
@@ -101,7 +101,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let code = match &started.target {
         Some(target) if !std::path::Path::new(target).exists() => match target.parse::<Address>() {
             Ok(address) => {
-                started.rejects("-")?;
+                started.rejects_arguments()?;
                 remote::run(&address, &started)?
             }
             Err(_) => with_room(move || local::run(&started))?,
@@ -109,7 +109,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         Some(_) => with_room(move || local::run(&started))?,
         None => {
             // Words such as `-name value` stay in .z.x, as under kdb+; no option of its own begins with two dashes.
-            started.rejects("--")?;
+            started.rejects_long_options()?;
             with_room(move || local::run(&started))?
         }
     };

@@ -77,21 +77,40 @@ impl Started {
         Ok(started)
     }
 
-    /// Checks that no argument is an option that nothing would read: without a script, words that begin with `prefix`.
+    /// Checks that no argument is an option of two dashes, which nothing reads without a script.
     ///
     /// # Errors
     /// The first such argument.
-    pub fn rejects(&self, prefix: &str) -> Result<(), CliError> {
-        let is_option = |word: &&Vec<u8>| word.len() > prefix.len() && word.starts_with(prefix.as_bytes());
-        match self.start.arguments.iter().find(is_option) {
+    pub fn rejects_long_options(&self) -> Result<(), CliError> {
+        match self.start.arguments.iter().find(|word| word.len() > 2 && word.starts_with(b"--")) {
             None => Ok(()),
+            Some(word) => Err(unknown_option(word)),
+        }
+    }
+
+    /// Checks that no argument follows the address of a process, as no script here reads it.
+    ///
+    /// # Errors
+    /// The first argument.
+    pub fn rejects_arguments(&self) -> Result<(), CliError> {
+        match self.start.arguments.first() {
+            None => Ok(()),
+            Some(word) if word.starts_with(b"-") => Err(unknown_option(word)),
             Some(word) => Err(CliError::Usage(format!(
-                "unknown option {}; arguments for a script follow its FILE, --config precedes options of the language \
+                "unexpected argument {} after an address: expressions for that process come from standard input \
                  (elastick q --help)",
                 String::from_utf8_lossy(word)
             ))),
         }
     }
+}
+
+fn unknown_option(word: &[u8]) -> CliError {
+    CliError::Usage(format!(
+        "unknown option {}; arguments for a script follow its FILE, --config precedes options of the language \
+         (elastick q --help)",
+        String::from_utf8_lossy(word)
+    ))
 }
 
 fn number(option: &str, text: &str) -> Result<i64, CliError> {
@@ -128,16 +147,27 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_option_is_named() {
-        for (line, prefix) in
-            [("--nosuch", "--"), ("-s 4 --nosuch", "--"), ("-x y --nosuch=1 z", "--"), ("rdb1:5011 -x", "-")]
-        {
-            let Err(CliError::Usage(said)) = read(line).rejects(prefix) else { panic!("{line} is taken") };
-            assert!(said.starts_with("unknown option -"), "{said}");
+    fn an_unknown_option_without_a_script_is_named() {
+        for line in ["--nosuch", "-s 4 --nosuch", "-x y --nosuch=1 z"] {
+            let Err(CliError::Usage(error)) = read(line).rejects_long_options() else { panic!("{line} is taken") };
+            assert!(error.starts_with("unknown option --nosuch"), "{error}");
         }
-        for (line, prefix) in [("-x y", "--"), ("-s 4 - --", "--"), ("rdb1:5011 -q x", "-")] {
-            assert!(read(line).rejects(prefix).is_ok(), "{line}");
+        for line in ["-x y", "-s 4 - --"] {
+            assert!(read(line).rejects_long_options().is_ok(), "{line}");
         }
+    }
+
+    #[test]
+    fn nothing_but_options_of_the_language_follows_an_address() {
+        for (line, expected) in [
+            ("rdb1:5011 -x", "unknown option -x"),
+            ("rdb1:5011 -q 2+2", "unexpected argument 2+2 after an address"),
+            ("rdb1:5011 -", "unknown option -;"),
+        ] {
+            let Err(CliError::Usage(error)) = read(line).rejects_arguments() else { panic!("{line} is taken") };
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert!(read("rdb1:5011 -q -c 40 200").rejects_arguments().is_ok());
     }
 
     #[test]
