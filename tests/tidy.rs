@@ -96,12 +96,13 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (
         &[
+            "src/queue/back_off.rs",
+            "src/queue/departed.rs",
             "src/queue/event.rs",
             "src/queue/groups.rs",
             "src/queue/invariants.rs",
             "src/queue/journal.rs",
             "src/queue/leave.rs",
-            "src/queue/rest.rs",
             "src/queue/table.rs",
         ],
         "one state machine: its table, its events and the records of both",

@@ -51,8 +51,9 @@ impl Host for Tick {
         }
     }
     fn call(&mut self, name: Sym, arguments: &[Value]) -> Result<Value, QError> {
-        let told: Vec<String> = arguments.iter().map(|a| String::from_utf8_lossy(&one_line(a)).into_owned()).collect();
-        self.calls.push(format!("{}[{}]", String::from_utf8_lossy(text(name)), told.join(";")));
+        let shown_arguments: Vec<String> =
+            arguments.iter().map(|a| String::from_utf8_lossy(&one_line(a)).into_owned()).collect();
+        self.calls.push(format!("{}[{}]", String::from_utf8_lossy(text(name)), shown_arguments.join(";")));
         Ok(Value::Long(7))
     }
     fn append(&mut self, _: Sym, _: &Value) -> Result<Value, QError> {
@@ -139,8 +140,8 @@ fn a_call_comes_as_name_text_symbols_or_lambda_and_its_arguments_are_not_evaluat
     assert_eq!(message(&mut tick, vec![Value::Sym(sym(".u.sub")), trade.clone(), all]), "7");
     assert_eq!(message(&mut tick, vec![lambda(b"{.u.asg.roll[.z.w;x]}", Sym::NULL), Value::Long(9746)]), "7");
     assert_eq!(message(&mut tick, vec![Value::Sym(sym(".u.endofday"))]), "7");
-    let wanted = [".u.sub[`trade;`]", ".u.sub[`trade;`]", ".u.asg.roll[0i;9746]", ".u.endofday[]"];
-    assert_eq!(tick.calls, wanted);
+    let expected = [".u.sub[`trade;`]", ".u.sub[`trade;`]", ".u.asg.roll[0i;9746]", ".u.endofday[]"];
+    assert_eq!(tick.calls, expected);
 }
 
 #[test]
@@ -197,7 +198,7 @@ fn a_deadline_and_a_memory_limit_stop_endless_queries() {
 #[test]
 fn functions_travel_by_code_or_text_and_work_when_they_arrive() {
     let mut session = Session::new();
-    for (expression, argument, wanted) in [
+    for (expression, argument, expected) in [
         ("{x+1}", 4, "5"),
         ("neg", 4, "-4"),
         ("(+/)", 4, "4"),
@@ -214,7 +215,7 @@ fn functions_travel_by_code_or_text_and_work_when_they_arrive() {
         let (view, _) = View::parse(&bytes, Endian::Little, &proto::Limits::default()).expect("an object");
         let back = from_view(&view).expect("a value");
         let result = apply(&mut session, &back, &[Value::Long(argument)], &Limits::default());
-        assert_eq!(result.map(|v| shown(&v)).map_err(|e| e.to_string()), Ok(wanted.to_owned()), "{expression}");
+        assert_eq!(result.map(|v| shown(&v)).map_err(|e| e.to_string()), Ok(expected.to_owned()), "{expression}");
     }
 }
 

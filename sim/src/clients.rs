@@ -71,7 +71,7 @@ pub struct Watcher {
     /// per table only; without it all entries are equal.
     places: Places,
     /// Messages received whose update is not in the log yet.
-    told: VecDeque<Delivered>,
+    delivered: VecDeque<Delivered>,
     pub updates: u64,
 }
 
@@ -93,7 +93,7 @@ impl Watcher {
             open: false,
             frames: FrameReader::new(Limits::default()),
             places: Places::default(),
-            told: VecDeque::new(),
+            delivered: VecDeque::new(),
             updates: 0,
         }
     }
@@ -167,7 +167,7 @@ impl World {
             Client::Watcher(at) => {
                 let Some(own) = self.watchers.get_mut(at).filter(|own| own.line == Some(number)) else { return };
                 (own.line, own.open, own.places) = (None, false, Places::default());
-                own.told.clear();
+                own.delivered.clear();
             }
         }
         let ns = self.between(50 * MS, 500 * MS);
@@ -321,8 +321,8 @@ impl World {
                 continue;
             }
             let body = plain(&header, message);
-            match told(&body) {
-                Some(told) => watcher.told.extend(told),
+            match delivered(&body) {
+                Some(delivered) => watcher.delivered.extend(delivered),
                 None => {
                     self.broken.get_or_insert(Broken("a watcher received an unexpected message".to_string()));
                 }
@@ -337,8 +337,8 @@ impl World {
         let line = self.watchers.get(at).and_then(|watcher| watcher.line);
         let is_old = line.is_some_and(|line| self.line_run(line) != self.tick_runs);
         let Some(watcher) = self.watchers.get_mut(at) else { return };
-        while let Some(told) = watcher.told.front().cloned() {
-            match told {
+        while let Some(delivered) = watcher.delivered.front().cloned() {
+            match delivered {
                 Delivered::DayEnd(date) => watcher.places = [Some((date.saturating_add(1), 0)); TABLES.len()],
                 Delivered::Update { id, rows, table } => {
                     let Some((day, place)) = self.auditor.place_of(id) else {
@@ -386,7 +386,7 @@ impl World {
                     watcher.updates = watcher.updates.saturating_add(1);
                 }
             }
-            watcher.told.pop_front();
+            watcher.delivered.pop_front();
         }
         let not_received =
             date.filter(|_| all).and_then(|date| Some((self.not_received(self.watchers.get(at)?, date)?, date)));
@@ -407,10 +407,10 @@ impl World {
     /// A watcher's position, for messages.
     pub fn watcher_state(&self, at: usize) -> String {
         let Some(watcher) = self.watchers.get(at) else { return String::new() };
-        let Watcher { filter, line, open, places, told, updates, .. } = watcher;
+        let Watcher { filter, line, open, places, delivered, updates, .. } = watcher;
         format!(
             "{filter:?}, line {line:?}, open {open}, at {places:?}, {updates} updates, {:?} to look up",
-            told.front()
+            delivered.front()
         )
     }
 
@@ -419,12 +419,12 @@ impl World {
         let Some(watcher) = self.watchers.get(at) else { return true };
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
         let behind = date.is_some_and(|date| self.not_received(watcher, date).is_some());
-        watcher.open && watcher.told.is_empty() && !behind
+        watcher.open && watcher.delivered.is_empty() && !behind
     }
 }
 
 /// Decodes a message to a plain subscriber: one update, or in batch mode several of one table.
-fn told(body: &[u8]) -> Option<Vec<Delivered>> {
+fn delivered(body: &[u8]) -> Option<Vec<Delivered>> {
     let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
     let list = view.list()?;
     let items: Vec<View<'_>> = list.iter().collect();

@@ -47,7 +47,7 @@ pub struct Cloud {
     pub faults: CloudFaults,
     /// Announced interruptions by instance, with the time when the server goes.
     interrupted: BTreeMap<u64, u64>,
-    asked: Vec<Asked>,
+    requests: Vec<Asked>,
     /// Draining instances that were notified of a replacement.
     replaced: Vec<Instance>,
     pub counts: CloudCounts,
@@ -75,7 +75,7 @@ impl SharedCloud {
             orders: Vec::new(),
             faults: CloudFaults::default(),
             interrupted: BTreeMap::new(),
-            asked: Vec::new(),
+            requests: Vec::new(),
             replaced: Vec::new(),
             counts: CloudCounts::default(),
         })))
@@ -106,8 +106,8 @@ impl Cloud {
                 Action::Launch(instance) => self.orders.push(Order::Launch(instance)),
                 Action::Stop(instance) => self.orders.push(Order::Stop(instance)),
                 Action::Kill(instance) => self.orders.push(Order::Kill(instance)),
-                Action::Capacity(told) => capacity = Some(told),
-                Action::Answer(told) => answer = told,
+                Action::Capacity(reply) => capacity = Some(reply),
+                Action::Answer(reply) => answer = reply,
             }
         }
         (capacity, answer)
@@ -128,7 +128,7 @@ impl Cloud {
     }
 
     pub fn take_requests(&mut self) -> Vec<Asked> {
-        std::mem::take(&mut self.asked)
+        std::mem::take(&mut self.requests)
     }
 
     /// Announces that a server will be taken back.
@@ -206,10 +206,10 @@ impl Fleet for OwnFleet {
     }
 
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
-        let desired = mutants::wanted(desired, self.failures);
+        let desired = mutants::requested(desired, self.failures);
         let mut cloud = self.cloud.lock();
-        cloud.asked.push(Asked::AtLeast(desired));
-        let asked = cloud.call("SetDesiredCapacity", |cloud| {
+        cloud.requests.push(Asked::AtLeast(desired));
+        let result = cloud.call("SetDesiredCapacity", |cloud| {
             if cloud.faults.at_maximum && desired > cloud.group.desired() {
                 cloud.counts.at_maximum = cloud.counts.at_maximum.saturating_add(1);
                 return Ok(Capacity::Refused { desired: cloud.group.desired(), reason: "at its maximum".to_string() });
@@ -220,8 +220,8 @@ impl Fleet for OwnFleet {
             }
             capacity.ok_or_else(|| FleetError::Protocol("no answer".to_string()))
         });
-        self.failures = if asked.is_err() { self.failures.saturating_add(1) } else { 0 };
-        asked
+        self.failures = if result.is_err() { self.failures.saturating_add(1) } else { 0 };
+        result
     }
 
     fn ready(&mut self) -> Result<(), FleetError> {
@@ -256,7 +256,7 @@ impl Fleet for OwnFleet {
     fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
         let number = instance.rsplit('-').next().and_then(|number| number.parse().ok()).map(Instance);
         let instance = number.ok_or_else(|| FleetError::Refused(format!("there is no instance {instance}")))?;
-        self.cloud.lock().asked.push(Asked::Replace(instance.0));
+        self.cloud.lock().requests.push(Asked::Replace(instance.0));
         self.simple("Replace", GroupEvent::Replace(instance))
     }
 

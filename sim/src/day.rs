@@ -326,8 +326,8 @@ fn zombie(node: &NodeProcess, queue: &Queue) -> Option<String> {
     let live = row.is_some_and(|row| row.state == State::Live);
     let takes = state.phase == Phase::Live && state.windows.iter().any(|window| window.open);
     (live != takes).then(|| {
-        let said = row.map_or("nothing", |row| row.state.name());
-        format!("{:?} is {said} in the table, and {} by its own account", node.key, state.phase.name())
+        let shown = row.map_or("nothing", |row| row.state.name());
+        format!("{:?} is {shown} in the table, and {} by its own account", node.key, state.phase.name())
     })
 }
 

@@ -36,7 +36,7 @@ impl World {
     /// Records how many instances each group needs for each of its queues: those without a standby of the queue; standbys (as many as wait,
     /// or as the queue has windows to assign, at least one); and replacements of standbys that cannot take a window, up to the queue's limit.
     /// It is never below the group's minimum.
-    pub fn note_wanted(&mut self) {
+    pub fn note_needed(&mut self) {
         let Some(tick) = &self.tick else { return };
         let queue = tick.service.plant.queue();
         let mut unanswered = Vec::new();
@@ -44,7 +44,7 @@ impl World {
             let here = || of_queue(queue, of);
             let waiting = here().filter(|own| own.state == State::Waiting).count();
             let unable = queue.unable(&QueueName(of.name.clone().into_bytes()));
-            let wanted = waiting.max(self.work(queue, of)).max(1);
+            let needed = waiting.max(self.work(queue, of)).max(1);
             let unable = unable.min(elastick::queue::Params::default().unable_replaced_max);
             let beside = self.plan.queues.iter().filter(|other| other.group == of.group);
             let mut instances: BTreeSet<&[u8]> = BTreeSet::new();
@@ -55,8 +55,8 @@ impl World {
                 own.instance.as_deref().map(|instance| instances.remove(instance));
             }
             let min = self.plan.groups.get(of.group).map_or(0, |group| group.rules.min);
-            let most = instances.len().saturating_add(wanted).saturating_add(unable);
-            self.wanted.note(of.group, u32::try_from(most).unwrap_or(u32::MAX).max(min), self.now_ns);
+            let most = instances.len().saturating_add(needed).saturating_add(unable);
+            self.needed.note(of.group, u32::try_from(most).unwrap_or(u32::MAX).max(min), self.now_ns);
             let unaware = here().filter(|own| own.leaving.is_some_and(|leaving| !leaving.replaced));
             unanswered.extend(unaware.filter_map(|own| Some((of.group, own.instance.clone()?))));
             for number in 0..unable {
@@ -152,20 +152,20 @@ impl World {
 
     /// Checks what nodes have requested from their fleet.
     pub fn judge_requests(&mut self, group: usize) {
-        let asked = self.clouds.get(group).map(|cloud| cloud.lock().take_requests()).unwrap_or_default();
-        if asked.is_empty() {
+        let requests = self.clouds.get(group).map(|cloud| cloud.lock().take_requests()).unwrap_or_default();
+        if requests.is_empty() {
             return;
         }
-        self.note_wanted();
+        self.note_needed();
         // A node that learned late that it is live requests with the number sent to it then.
         let has_ended = self.day_ended_ns.is_some_and(|at| self.now_ns.saturating_sub(at) <= KNOWN_WITHIN_NS);
-        for asked in asked {
-            let judged = match asked {
+        for request in requests {
+            let judged = match request {
                 Asked::AtLeast(instances) => {
-                    if has_ended && instances > self.wanted.latest(group) {
+                    if has_ended && instances > self.needed.latest(group) {
                         self.explain(group, Reason::AskedLate, &instances.to_le_bytes());
                     }
-                    self.wanted.check(group, instances)
+                    self.needed.check(group, instances)
                 }
                 Asked::Replace(instance) => {
                     let server = Server { group, instance };

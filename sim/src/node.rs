@@ -35,7 +35,7 @@ pub struct NodeProcess {
     pub shared: Arc<Shared>,
     process: Process,
     _fleet: Box<dyn Running>,
-    asking: mutants::node::Asking,
+    passed_on: mutants::node::Asking,
     pub line: Option<u64>,
     open: bool,
     frames: FrameReader,
@@ -134,8 +134,8 @@ impl World {
     pub fn node_starts(&mut self, key: NodeKey) {
         let Server { group, instance } = key.server;
         let Some(cloud) = self.clouds.get(group).cloned() else { return };
-        let wanted = cloud.lock().group.slots().iter().any(|slot| slot.instance == Instance(instance));
-        if !wanted || self.nodes.contains_key(&key) {
+        let exists = cloud.lock().group.slots().iter().any(|slot| slot.instance == Instance(instance));
+        if !exists || self.nodes.contains_key(&key) {
             return;
         }
         let number = self.next_process;
@@ -176,11 +176,18 @@ impl World {
         let budget_bytes = self.plan.budget_bytes;
         let store = Store::of_world(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         let shared = Arc::new(Shared::new(Arc::clone(&process.env.clock), store.shared()));
-        let Link { asks, answers, running, .. } = capacity::start(&process.env, fleet, options.launch_timeout)?;
-        let (asks, asking) = mutants::node::Asking::to(asks);
+        let Link { requests, answers, running, .. } = capacity::start(&process.env, fleet, options.launch_timeout)?;
+        let (requests, passed_on) = mutants::node::Asking::to(requests);
         let meter = Meter::of_budget(budget_bytes);
-        let ingest =
-            Ingest::new(process.env.clone(), options, identity, Arc::clone(&shared), store, meter, (asks, answers))?;
+        let ingest = Ingest::new(
+            process.env.clone(),
+            options,
+            identity,
+            Arc::clone(&shared),
+            store,
+            meter,
+            (requests, answers),
+        )?;
         Ok(NodeProcess {
             key,
             name,
@@ -189,7 +196,7 @@ impl World {
             shared,
             process,
             _fleet: running,
-            asking,
+            passed_on,
             line: None,
             open: false,
             frames: FrameReader::new(proto::Limits::default()),
@@ -318,7 +325,7 @@ impl World {
             cloud.lock().set_now(self.now_ns);
         }
         let Some(node) = self.nodes.get_mut(&key) else { return };
-        node.asking.pass_on();
+        node.passed_on.pass_on();
         let wait = match node.process.call_fleet() {
             Due::At(at) => at.saturating_duration_since(self.clock.now()).min(LONGEST_FLEET_WAIT),
             Due::Now => Duration::ZERO,

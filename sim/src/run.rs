@@ -108,7 +108,7 @@ pub fn run_seed(
 }
 
 /// Runs all seeds, calling `told` after each. Returns the counts of passed seeds, and failures in the order in which they occurred.
-pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Vec<Failure>) {
+pub fn run(options: &Options, report: impl Fn(Progress<'_>) + Sync) -> (Report, Vec<Failure>) {
     let (next, done, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let all = Mutex::new((Report::default(), Vec::new()));
     let work = || {
@@ -138,7 +138,7 @@ pub fn run(options: &Options, told: impl Fn(Progress<'_>) + Sync) -> (Report, Ve
             }
             let done = done.fetch_add(1, Ordering::Relaxed).saturating_add(1);
             let failure = all.1.last().filter(|_| failed);
-            told(Progress { done, of: options.seeds, report: &all.0, failure });
+            report(Progress { done, of: options.seeds, report: &all.0, failure });
         }
     };
     std::thread::scope(|scope| {
@@ -197,33 +197,33 @@ mod tests {
     }
 
     /// Text of such a difference, as `elastick-sim days` prints it.
-    fn said(first: &Done, second: Result<Done, Failure>) -> Option<String> {
+    fn differs(first: &Done, second: Result<Done, Failure>) -> Option<String> {
         difference(first, second, 9, &options()).map(|failure| failure.to_string())
     }
 
     #[test]
     fn runs_that_are_the_same_differ_in_nothing() {
         let done = (Report::default(), Some("one\ntwo\n".to_string()));
-        assert_eq!(said(&done, Ok(done.clone())), None);
+        assert_eq!(differs(&done, Ok(done.clone())), None);
     }
 
     #[test]
     fn a_second_run_that_differs_is_reported_with_the_command_to_reproduce_it() {
         let done = (Report::default(), Some("one\ntwo\n".to_string()));
         let again = "again: elastick-sim days --seed 0 --seeds 10 --days 3 --faults some";
-        let trace = said(&done, Ok((Report::default(), Some("one\nthree\n".to_string()))));
+        let trace = differs(&done, Ok((Report::default(), Some("one\nthree\n".to_string()))));
         assert_eq!(
             trace,
             Some(format!("seed 9 day 0 at 0 ns: two runs of one seed differ at event 1: two | three\n{again}"))
         );
         let mut met = Report::default();
         met.days = 1;
-        let report = said(&done, Ok((met, done.1.clone())));
+        let report = differs(&done, Ok((met, done.1.clone())));
         let what = "two runs of one seed have met different things: 0 days, 0 events, 0 whole audits | 1 days, 0 events, 0 whole audits";
         assert_eq!(report, Some(format!("seed 9 day 0 at 0 ns: {what}\n{again}")));
         let broken =
             Failure { seed: 9, day: 2, at_ns: 7, what: "a rule".to_string(), faults: "some", differs_in: None };
         let what = "only a second run of the seed broke a rule: a rule";
-        assert_eq!(said(&done, Err(broken)), Some(format!("seed 9 day 2 at 7 ns: {what}\n{again}")));
+        assert_eq!(differs(&done, Err(broken)), Some(format!("seed 9 day 2 at 7 ns: {what}\n{again}")));
     }
 }

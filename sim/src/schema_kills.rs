@@ -192,14 +192,14 @@ impl Node {
         let options = Arc::new(NodeOptions { read_log: super::reading::stepped, ..options });
         let store = Store::of_world(usize::try_from(BUDGET_BYTES).expect("small"));
         let shared = Arc::new(Shared::new(Arc::clone(&env.clock), store.shared()));
-        let (asks, asked) = channel();
+        let (requests, requested) = channel();
         let (answers, answered) = channel();
         let (node, queue) = (name.to_string(), queue.to_string());
         let none = String::new;
         let identity = Identity { node, queue, port: 6000, group: none(), instance: none(), process: none() };
         let meter = Meter::of_budget(BUDGET_BYTES);
-        let ingest = Ingest::new(env, options, identity, Arc::clone(&shared), store, meter, (asks, answered));
-        Node { ingest: ingest.expect("a node"), shared, place: None, _fleet: (asked, answers) }
+        let ingest = Ingest::new(env, options, identity, Arc::clone(&shared), store, meter, (requests, answered));
+        Node { ingest: ingest.expect("a node"), shared, place: None, _fleet: (requested, answers) }
     }
 
     /// Returns its number of columns and the ids of its rows.
@@ -381,9 +381,9 @@ impl World {
             for at in 0..self.nodes.len() {
                 let Some(place) = self.nodes[at].place else { continue };
                 self.nodes[at].ingest.turn().expect("the node goes on");
-                let said = self.nodes[at].ingest.take_output();
-                is_quiet &= said.is_empty() && !self.nodes[at].ingest.is_busy();
-                self.handle(conn(place), &said);
+                let sent = self.nodes[at].ingest.take_output();
+                is_quiet &= sent.is_empty() && !self.nodes[at].ingest.is_busy();
+                self.handle(conn(place), &sent);
             }
             if is_quiet {
                 return;

@@ -69,8 +69,8 @@ impl World {
         let (Some(extras), Some(file)) = (now.get(table).copied(), self.schemas.file.get(table).copied()) else {
             return;
         };
-        let wanted = extras.max(file).saturating_add(1);
-        if !self.chaotic || self.tick.is_none() || wanted > MAX_EXTRAS {
+        let changed = extras.max(file).saturating_add(1);
+        if !self.chaotic || self.tick.is_none() || changed > MAX_EXTRAS {
             return;
         }
         if live {
@@ -78,7 +78,7 @@ impl World {
         }
         self.report.fault("table with a column more in the schema file");
         if let Some(file) = self.schemas.file.get_mut(table) {
-            *file = wanted;
+            *file = changed;
         }
         if restarts {
             self.stop_tick_in_order();
@@ -88,10 +88,10 @@ impl World {
     /// A client of the operator calls `.u.schema`, and adds the column to the schema file or forgets to.
     fn call_for_columns(&mut self, table: usize, extras: usize, both: bool) {
         let Some(line) = self.watchers.first().and_then(|watcher| watcher.line) else { return };
-        let mut wanted = self.extras();
-        let Some(own) = wanted.get_mut(table) else { return };
+        let mut changed = self.extras();
+        let Some(own) = changed.get_mut(table) else { return };
         *own = extras;
-        let tables = tables(wanted);
+        let tables = tables(changed);
         let Some(record) = tables.get(table).and_then(|spec| schema_record(&spec.schema).ok()) else { return };
         let Ok(call) = message::message(MessageKind::Async, |writer| writer.raw(&record)) else { return };
         self.report.fault("column added while the tickerplant runs");

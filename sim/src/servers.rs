@@ -56,7 +56,7 @@ impl World {
             cloud.set_now(self.now_ns);
             cloud.tell(elastick::fleet::group::GroupEvent::Tick);
         }
-        self.note_wanted();
+        self.note_needed();
         self.obey(group);
         self.after(500 * MS, WorldEvent::Cloud(group));
     }

@@ -398,7 +398,7 @@ impl World {
     }
 
     fn note_transitions(&mut self) {
-        self.note_wanted();
+        self.note_needed();
         if let Some(tick) = self.tick.as_mut() {
             let queue = tick.service.plant.queue();
             let changes = tick.seen.look(queue, &mut self.report);

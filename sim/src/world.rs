@@ -141,7 +141,7 @@ pub struct World {
     /// Next process number; numbers are never reused.
     pub next_process: u32,
     /// How many instances each group needed lately.
-    pub wanted: super::audit::wanted::Wanted,
+    pub needed: super::audit::needed::Needed,
     /// Date of the tickerplant's table when last seen.
     pub table_date: i32,
     /// Start time of each server's first node.
@@ -202,7 +202,7 @@ impl World {
             slow_net_until_ns: 0,
             broken: None,
             next_process: 1,
-            wanted: super::audit::wanted::Wanted::default(),
+            needed: super::audit::needed::Needed::default(),
             table_date: 0,
             came_ns: BTreeMap::new(),
             day_ended_ns: None,
@@ -296,7 +296,7 @@ impl World {
         let later = std::mem::take(&mut self.events);
         self.events = later.into_iter().map(|((at, number), event)| ((at.saturating_add(ns), number), event)).collect();
         self.now_ns = self.now_ns.saturating_add(ns);
-        self.wanted.skip(ns);
+        self.needed.skip(ns);
         self.came_ns.values_mut().for_each(|at_ns| *at_ns = at_ns.saturating_add(ns));
         self.day_ended_ns = self.day_ended_ns.map(|at_ns| at_ns.saturating_add(ns));
         for line in self.lines.values_mut() {

@@ -83,9 +83,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
 
 /// Returns the market given by the options, over the tables of the tickerplant.
 fn market(settings: &Settings, publisher: &mut Publisher) -> Result<Source, CliError> {
-    let wanted = settings.get(&options::TABLES)?;
+    let selected = settings.get(&options::TABLES)?;
     let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-    let shapes = shapes(publisher, &wanted)?;
+    let shapes = shapes(publisher, &selected)?;
     let (date, time_ns) = now();
     let options = MarketOptions {
         seed: settings.get(&options::SEED)?,
@@ -108,19 +108,19 @@ fn market(settings: &Settings, publisher: &mut Publisher) -> Result<Source, CliE
 }
 
 /// Returns the tickerplant's tables that the feed can generate; a requested table that it cannot generate is an error.
-fn shapes(publisher: &mut Publisher, wanted: &[String]) -> Result<Vec<Shape>, CliError> {
+fn shapes(publisher: &mut Publisher, selected: &[String]) -> Result<Vec<Shape>, CliError> {
     let answer = publisher.query(".u.t").map_err(CliError::failed)?;
     let names = answer.as_symbols().map(<[_]>::to_vec).unwrap_or_default();
     let names: Vec<String> = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-    if let Some(unknown) = wanted.iter().find(|table| !names.contains(table)) {
+    if let Some(unknown) = selected.iter().find(|table| !names.contains(table)) {
         return Err(CliError::Failed(format!("the tickerplant has no table {unknown}; it has {}", names.join(", "))));
     }
     let mut shapes = Vec::new();
-    for name in names.iter().filter(|name| wanted.is_empty() || wanted.contains(name)) {
+    for name in names.iter().filter(|name| selected.is_empty() || selected.contains(name)) {
         let empty = publisher.query(&format!("0#{name}")).map_err(CliError::failed)?;
         match Shape::of(name, &empty) {
             Ok(shape) => shapes.push(shape),
-            Err(reason) if wanted.contains(name) => return Err(CliError::Failed(reason)),
+            Err(reason) if selected.contains(name) => return Err(CliError::Failed(reason)),
             Err(reason) => tracing::info!(%reason, "table is not fed"),
         }
     }

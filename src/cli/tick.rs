@@ -183,7 +183,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
 
 /// `-T`, capped by the limit of query time.
 fn query_time(settings: &Settings, limits: &Limits) -> Result<Duration, CliError> {
-    let asked = settings.get(&options::QUERY_TIME)?;
+    let requested = settings.get(&options::QUERY_TIME)?;
     let most = Duration::from_nanos(limits.query_time_ns);
-    Ok(if asked.is_zero() { most } else { asked.min(most) })
+    Ok(if requested.is_zero() { most } else { requested.min(most) })
 }

@@ -86,10 +86,10 @@ impl Curve {
     pub fn time_of(&self, share: f64) -> u64 {
         let share = share.clamp(0.0, 1.0);
         let Some(piece) = self.pieces.iter().rfind(|piece| piece.before <= share) else { return 0 };
-        let wanted = ((share - piece.before) / piece.volume).min(1.0) * (piece.from + piece.to) / 2.0;
+        let target = ((share - piece.before) / piece.volume).min(1.0) * (piece.from + piece.to) / 2.0;
         // The root of from·x + (to - from)·x²/2 = wanted inside the piece, in the form without cancellation.
-        let root = (piece.from * piece.from + 2.0 * (piece.to - piece.from) * wanted).max(0.0).sqrt();
-        let part = (2.0 * wanted / (piece.from + root)).clamp(0.0, 1.0);
+        let root = (piece.from * piece.from + 2.0 * (piece.to - piece.from) * target).max(0.0).sqrt();
+        let part = (2.0 * target / (piece.from + root)).clamp(0.0, 1.0);
         (((piece.start + part * piece.length) * DAY_NS as f64) as u64).min(DAY_NS - 1)
     }
 }

@@ -114,7 +114,7 @@ impl Publisher {
     pub fn query(&mut self, expression: &str) -> Result<Value, FeedError> {
         let by = Instant::now().checked_add(self.options.patience);
         loop {
-            match asked(&mut self.client, expression) {
+            match queried(&mut self.client, expression) {
                 Ok(answer) => return Ok(answer),
                 Err(error) if !may_pass(&error, true) || by.is_none_or(|by| Instant::now() >= by) => {
                     return Err(error.into());
@@ -311,7 +311,7 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
 }
 
 /// Queries the tickerplant. Repeats a query that exceeded its time limit: such an error still confirms all messages before it.
-fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
+fn queried(client: &mut Client, question: &str) -> Result<Value, ClientError> {
     let mut answer = client.query(question);
     for _ in 0..MAX_STOPS {
         match &answer {
@@ -325,7 +325,7 @@ fn asked(client: &mut Client, question: &str) -> Result<Value, ClientError> {
 
 /// Queries the log's position. The response also confirms that every earlier message on this connection was handled.
 fn place(client: &mut Client) -> Result<Place, FeedError> {
-    let answer = asked(client, WHERE)?;
+    let answer = queried(client, WHERE)?;
     Place::of(&answer).ok_or_else(|| FeedError::Answer { question: WHERE, answer: format!("{answer:?}") })
 }
 

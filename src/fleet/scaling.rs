@@ -52,7 +52,7 @@ const MAX_SETBACKS: u32 = 2;
 /// A request for at least `wanted` instances.
 #[derive(Clone, Debug)]
 pub struct CapacityRequest {
-    wanted: u32,
+    requested: u32,
     /// Desired capacity and maximum as last read, while setting.
     seen: Option<(u32, u32)>,
     setbacks: u32,
@@ -60,8 +60,8 @@ pub struct CapacityRequest {
 
 impl CapacityRequest {
     /// A new request starts with [`Next::Describe`].
-    pub fn new(wanted: u32) -> CapacityRequest {
-        CapacityRequest { wanted, seen: None, setbacks: 0 }
+    pub fn new(requested: u32) -> CapacityRequest {
+        CapacityRequest { requested, seen: None, setbacks: 0 }
     }
 
     /// Returns the next step after the result of the last.
@@ -69,17 +69,17 @@ impl CapacityRequest {
         match heard {
             StepResult::Described { desired, max } => {
                 self.seen = Some((desired, max));
-                if desired >= self.wanted {
+                if desired >= self.requested {
                     Next::Over(Capacity::Granted { desired })
                 } else if desired >= max {
                     Next::Over(self.refused(desired, max))
                 } else {
-                    Next::Set(self.wanted.min(max))
+                    Next::Set(self.requested.min(max))
                 }
             }
             StepResult::Done => match self.seen {
-                Some((_, max)) if max < self.wanted => Next::Over(self.refused(max, max)),
-                Some(_) => Next::Over(Capacity::Granted { desired: self.wanted }),
+                Some((_, max)) if max < self.requested => Next::Over(self.refused(max, max)),
+                Some(_) => Next::Over(Capacity::Granted { desired: self.requested }),
                 None => Next::Describe,
             },
             StepResult::Failed(error) => self.failed(error),
@@ -103,7 +103,7 @@ impl CapacityRequest {
     }
 
     fn refused(&self, desired: u32, max: u32) -> Capacity {
-        let reason = format!("{} instances exceed the group's maximum of {max}", self.wanted);
+        let reason = format!("{} instances exceed the group's maximum of {max}", self.requested);
         Capacity::Refused { desired, reason }
     }
 }

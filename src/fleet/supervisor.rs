@@ -126,7 +126,7 @@ impl Supervisor {
 
     /// Passes an event to the group and carries out its actions. Returns the replies for the caller.
     fn step(&mut self, event: GroupEvent) -> Replies {
-        let mut told = Replies { capacity: None, answer: Ok(()) };
+        let mut replies = Replies { capacity: None, answer: Ok(()) };
         for action in self.group.step(event, self.now_ns()) {
             match action {
                 Action::Launch(instance) => self.launch(instance),
@@ -136,11 +136,11 @@ impl Supervisor {
                     tracing::warn!("{} did not exit after SIGTERM; killing it", self.name(instance));
                     self.signal(instance, Signal::KILL);
                 }
-                Action::Capacity(capacity) => told.capacity = Some(capacity),
-                Action::Answer(answer) => told.answer = answer,
+                Action::Capacity(capacity) => replies.capacity = Some(capacity),
+                Action::Answer(answer) => replies.answer = answer,
             }
         }
-        told
+        replies
     }
 
     fn launch(&mut self, instance: Instance) {
@@ -263,15 +263,15 @@ impl Supervisor {
             Call::Exactly { group, desired } => {
                 self.own_group(&group)?;
                 tracing::info!("desired capacity set to {desired} instances");
-                self.told(GroupEvent::Exactly(desired))
+                self.done(GroupEvent::Exactly(desired))
             }
             Call::Ready { instance } => {
                 let instance = self.instance(&instance)?;
-                self.told(GroupEvent::Ready(instance))
+                self.done(GroupEvent::Ready(instance))
             }
             Call::Protect { instance, on } => {
                 let instance = self.instance(&instance)?;
-                self.told(GroupEvent::Protect(instance, on))
+                self.done(GroupEvent::Protect(instance, on))
             }
             Call::Notice { instance: name } => {
                 let instance = self.instance(&name)?;
@@ -281,21 +281,21 @@ impl Supervisor {
             }
             Call::Released { instance } => {
                 let instance = self.instance(&instance)?;
-                self.told(GroupEvent::Released(instance))
+                self.done(GroupEvent::Released(instance))
             }
             Call::Leaving { instance: name } => {
                 let instance = self.instance(&name)?;
                 tracing::info!("{name} is draining: starting its replacement");
-                self.told(GroupEvent::Leaving(instance))
+                self.done(GroupEvent::Leaving(instance))
             }
             Call::Replace { instance: name } => {
                 let instance = self.instance(&name)?;
                 tracing::info!("replacing {name}");
-                self.told(GroupEvent::Replace(instance))
+                self.done(GroupEvent::Replace(instance))
             }
             Call::Terminate { instance: name } => {
                 let instance = self.instance(&name)?;
-                let answer = self.told(GroupEvent::Terminate(instance));
+                let answer = self.done(GroupEvent::Terminate(instance));
                 tracing::info!("terminating {name}: {}", answer.as_ref().map_or_else(String::as_str, |_| "done"));
                 answer
             }
@@ -303,7 +303,7 @@ impl Supervisor {
     }
 
     /// Runs a call that returns nothing but success or an error.
-    fn told(&mut self, event: GroupEvent) -> Result<Value, String> {
+    fn done(&mut self, event: GroupEvent) -> Result<Value, String> {
         self.step(event).answer?;
         Ok(Value::Unary(proto::types::UNARY_NULL))
     }

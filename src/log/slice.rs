@@ -19,14 +19,14 @@ pub fn slice(
     out.write_all(&FILE_HEAD)?;
     let mut updates: u64 = 0;
     let mut failed = Ok(());
-    let wanted = |bytes: &[u8]| {
+    let is_selected = |bytes: &[u8]| {
         tables.is_empty()
             || walked_parts(bytes).is_some_and(|record| tables.iter().any(|table| table.as_slice() == record.table))
     };
     // Take only what is there already: the deadline is now.
     let now = reader.now();
     let read = reader.replay(window, chunk_bytes, now, |chunk| {
-        for (_, bytes) in chunk.iter().filter(|(_, bytes)| wanted(bytes)) {
+        for (_, bytes) in chunk.iter().filter(|(_, bytes)| is_selected(bytes)) {
             failed = out.write_all(bytes);
             if failed.is_err() {
                 return ControlFlow::Break(());

@@ -111,10 +111,10 @@ mod tests {
             let mut snapshot = Snapshot::new(process);
             put_limits(&mut snapshot, program, &Limits::default(), &[(Limit::connections, 3)]);
             for limit in Limit::ALL.iter().filter(|limit| limit.spec().belongs_to(program)) {
-                let told = [Id::LimitBytes, Id::LimitItems, Id::LimitSeconds].into_iter().any(|id| {
+                let is_set = [Id::LimitBytes, Id::LimitItems, Id::LimitSeconds].into_iter().any(|id| {
                     snapshot.samples(id).iter().any(|sample| sample.labels == [limit.spec().name.to_string()])
                 });
-                assert!(told, "{limit:?}");
+                assert!(is_set, "{limit:?}");
             }
             assert_eq!(snapshot.samples(Id::LimitUsedItems).len(), 1);
         }

@@ -51,7 +51,7 @@ pub struct Sample {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Entry {
     /// Whether the process has set the metric, if only as unknown.
-    told: bool,
+    is_set: bool,
     samples: Vec<Sample>,
 }
 
@@ -80,7 +80,7 @@ impl Snapshot {
     /// Adds a value of a metric with these labels, in the order of the table.
     pub fn add(&mut self, id: Id, labels: &[&str], value: impl Figure) {
         let Some(entry) = self.entries.get_mut(id as usize) else { return };
-        entry.told = true;
+        entry.is_set = true;
         if let Some(value) = value.figure() {
             let labels = labels.iter().map(|label| label.to_string()).collect();
             entry.samples.push(Sample { labels, value });
@@ -90,7 +90,7 @@ impl Snapshot {
     /// Marks a metric as having no value now, for example because there is no queue.
     pub fn none(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(id as usize) {
-            entry.told = true;
+            entry.is_set = true;
         }
     }
 
@@ -106,8 +106,8 @@ impl Snapshot {
 
     /// Returns the metrics that this process must set but did not, and those it set but must not.
     pub fn faults(&self) -> Vec<Id> {
-        let told = |id: &Id| self.entries.get(*id as usize).is_some_and(|entry| entry.told);
-        Id::ALL.iter().copied().filter(|id| told(id) != id.metric().of.includes(self.process)).collect()
+        let is_set = |id: &Id| self.entries.get(*id as usize).is_some_and(|entry| entry.is_set);
+        Id::ALL.iter().copied().filter(|id| is_set(id) != id.metric().of.includes(self.process)).collect()
     }
 }
 

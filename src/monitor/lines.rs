@@ -173,9 +173,10 @@ mod tests {
     #[test]
     fn the_screen_shows_windows_states_and_what_is_saved() {
         let text = screen(&view(), 100, Style::Plain).join("\n");
-        for wanted in ["[0, 9,000)", "[9,000, …)", "starting", "80.5 %", "tip 12,345", "saved 50 %", "09:00:00", "rdb"]
+        for expected in
+            ["[0, 9,000)", "[9,000, …)", "starting", "80.5 %", "tip 12,345", "saved 50 %", "09:00:00", "rdb"]
         {
-            assert!(text.contains(wanted), "{wanted} is missing from\n{text}");
+            assert!(text.contains(expected), "{expected} is missing from\n{text}");
         }
     }
 

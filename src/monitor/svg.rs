@@ -193,8 +193,8 @@ mod tests {
         }];
         let samples = vec![Sample { day_share: 0.2, capacity_bytes: 10, used_bytes: 4, nodes: 1 }];
         let svg = Picture { title: "a & b", subtitle: "", samples: &samples, lanes: &lanes }.svg();
-        for wanted in ["rdb-&lt;1&gt;", "[0, 1,234)", "a &amp; b", "</svg>"] {
-            assert!(svg.contains(wanted), "{wanted}");
+        for expected in ["rdb-&lt;1&gt;", "[0, 1,234)", "a &amp; b", "</svg>"] {
+            assert!(svg.contains(expected), "{expected}");
         }
     }
 }

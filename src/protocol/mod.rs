@@ -23,7 +23,7 @@ mod tests;
 pub use from_node::{FromNode, Leaving};
 pub use join::{Join, Joined};
 pub use parts::long;
-pub use subscription::{Filter, subscription, wanted};
+pub use subscription::{Filter, requested, subscription};
 pub use to_node::{Live, Rebuild, ToNode};
 
 /// Why a message cannot be decoded: kdb+'s error term, and a description.

@@ -45,11 +45,11 @@ pub fn subscription(tabs: &View<'_>, syms: &View<'_>) -> Result<Subscription, Ma
     let tabs_list =
         symbols(tabs).ok_or_else(|| Malformed::of_type("tables and symbols must be symbols or lists of symbols"))?;
     let syms_list: Vec<Vec<Vec<u8>>> = if tabs.symbol().is_some() {
-        vec![wanted(syms)?]
+        vec![requested(syms)?]
     } else if let Some(list) = syms.list() {
-        list.iter().map(|item| wanted(&item)).collect::<Result<_, Malformed>>()?
+        list.iter().map(|item| requested(&item)).collect::<Result<_, Malformed>>()?
     } else {
-        wanted(syms)?.into_iter().map(|symbol| vec![symbol]).collect()
+        requested(syms)?.into_iter().map(|symbol| vec![symbol]).collect()
     };
     if tabs_list.len() != syms_list.len() {
         return Err(Malformed { term: "", detail: "Count of table and symbol lists must match".to_string() });
@@ -61,7 +61,7 @@ pub fn subscription(tabs: &View<'_>, syms: &View<'_>) -> Result<Subscription, Ma
 ///
 /// # Errors
 /// `type` for any other value. A string is rejected: kdb+ would accept a condition like `"price>10"` and send nothing for it.
-pub fn wanted(view: &View<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
+pub fn requested(view: &View<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
     let is_string = |view: &View<'_>| view.symbol().is_none() && view.chars().is_some_and(|text| !text.is_empty());
     if is_string(view) || view.list().is_some_and(|list| list.iter().any(|item| is_string(&item))) {
         return Err(Malformed::of_type(

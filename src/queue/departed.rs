@@ -47,7 +47,7 @@ impl Departed {
         self.unsaved = 0;
     }
 
-    /// Starts the time of all instances anew: the steady clock of another process means nothing here.
+    /// Counts the age of all instances from now: the steady clock of another process means nothing here.
     pub fn restart(&mut self, now_ns: i64) {
         self.instances.iter_mut().for_each(|instance| instance.at_ns = now_ns);
     }

@@ -66,7 +66,7 @@ impl Queue {
         }
         self.lines = kept.iter().map(|s| (s.queue.clone(), Line::default())).collect();
         self.subscribers = kept;
-        self.asked.clear();
+        self.last_requests.clear();
         self.date = new_date;
         self.tip = UpdateIndex::default();
         self.departed.expire(self.now_ns);

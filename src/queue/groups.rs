@@ -101,25 +101,25 @@ impl Queue {
 
     /// Sends changes of its group to the node that watches the group's launches: a queue's live node, or, while none is live, the first
     /// that can ask for a successor (the live node's successor may be an instance that never comes up).
-    pub(super) fn tell_groups(&mut self, out: &mut Vec<Action>) {
-        let mut told = BTreeMap::new();
+    pub(super) fn notify_groups(&mut self, out: &mut Vec<Action>) {
+        let mut last_sent = BTreeMap::new();
         for sub in self.lines.keys().filter_map(|queue| self.watcher(queue)) {
             let (Some(handle), Some((group, _))) = (sub.handle, sub.place()) else { continue };
             let joined = self.came_up(group);
             let now =
                 LastSent { handle, state: sub.shown_state(), desired: self.position(sub).saturating_add(1), joined };
-            if self.told.get(&sub.id) != Some(&now) {
+            if self.last_sent.get(&sub.id) != Some(&now) {
                 out.push(Action::Group { handle, desired: now.desired, joined: now.joined.clone() });
             }
-            told.insert(sub.id, now);
+            last_sent.insert(sub.id, now);
         }
-        for sub in self.subscribers.iter().filter(|s| !told.contains_key(&s.id)) {
+        for sub in self.subscribers.iter().filter(|s| !last_sent.contains_key(&s.id)) {
             // Its list becomes stale from now on: it must not replace instances that join later as if they had not come up.
-            if let Some(before) = self.told.get(&sub.id).filter(|before| sub.handle == Some(before.handle)) {
+            if let Some(before) = self.last_sent.get(&sub.id).filter(|before| sub.handle == Some(before.handle)) {
                 out.push(Action::Group { handle: before.handle, desired: before.desired, joined: Vec::new() });
             }
         }
-        self.told = told;
+        self.last_sent = last_sent;
     }
 
     /// Returns the node that watches the launches for a queue: the live one, or the first that can ask the fleet.

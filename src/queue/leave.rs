@@ -147,7 +147,7 @@ impl Queue {
             None => {
                 out.push(Action::Note(sub.note("the node rolled before its first update")));
                 sub.give_back();
-                self.rests(id);
+                self.start_back_off(id);
             }
         }
     }

@@ -13,6 +13,7 @@
 //!
 //! A step takes the time of two clocks ([`Now`]): the table shows wall time, and time-outs run on a steady clock.
 
+mod back_off;
 mod departed;
 mod ends;
 mod event;
@@ -23,7 +24,6 @@ mod join;
 pub mod journal;
 mod leave;
 mod note;
-mod rest;
 mod row;
 mod step;
 mod table;
@@ -32,10 +32,10 @@ mod windows;
 #[cfg(test)]
 mod tests;
 
+pub use back_off::BackOff;
 pub use event::{Action, Join, OpenWindow, QueueError, QueueEvent, Status, Subscribe, Subscription};
 pub use ids::{Date, Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 pub use leave::Leaving;
 pub use note::Note;
-pub use rest::BackOff;
 pub use row::{COLUMNS, Row, Verified};
 pub use table::{Held, Kind, Line, Lost, Params, Progress, Queue, State, Subscriber, SubscriberId};

@@ -62,12 +62,12 @@ impl Queue {
     fn settle(&mut self, before: Parts, now: Now, out: &mut Vec<Action>) {
         self.give_up_overdue(now, out);
         self.hand_over(now, out);
-        self.end_rests();
+        self.end_back_offs();
         self.assign(now, out);
         self.forget_old_rows();
         self.alarm_blocked(out);
         self.call_for_nodes(out);
-        self.tell_groups(out);
+        self.notify_groups(out);
         let changes = self.changes_since(before);
         if !changes.is_empty() {
             out.insert(0, Action::Journal(Record { tip: self.tip, changes }));
@@ -256,7 +256,7 @@ impl Queue {
 
     /// Requests nodes for every queue with more open, lost and unassigned draining windows than standbys.
     fn call_for_nodes(&mut self, out: &mut Vec<Action>) {
-        let mut asked = BTreeMap::new();
+        let mut last_requests = BTreeMap::new();
         for (queue, line) in &self.lines {
             let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
             let waiting = self.subscribers.iter().filter(|s| s.queue == *queue && self.counts_as_waiting(s)).count();
@@ -268,25 +268,26 @@ impl Queue {
             };
             let callers = self.callers(queue);
             let (best, desired) = (callers.first().and_then(|s| s.handle), in_all(callers.first()));
-            let before = self.asked.get(queue).copied().unwrap_or_default();
-            let told = callers.iter().position(|s| s.handle == before.via);
+            let before = self.last_requests.get(queue).copied().unwrap_or_default();
+            let notified = callers.iter().position(|s| s.handle == before.via);
             // A request in flight to a closed connection may never have arrived.
-            let unheard = best.is_some() && (best != before.best || told.is_none());
+            let undelivered = best.is_some() && (best != before.best || notified.is_none());
             let overdue = before.due_ns(&self.params).is_some_and(|due_ns| due_ns <= self.now_ns);
-            let says = missing > before.missing || (missing > 0 && (desired > before.desired || unheard || overdue));
-            let (via, at_ns) = if says {
+            let is_due =
+                missing > before.missing || (missing > 0 && (desired > before.desired || undelivered || overdue));
+            let (via, at_ns) = if is_due {
                 // The notified node changed nothing and may be unable to ask: notify the next one.
-                let next = told.filter(|_| overdue && best == before.best).map_or(0, |at| at.saturating_add(1));
+                let next = notified.filter(|_| overdue && best == before.best).map_or(0, |at| at.saturating_add(1));
                 let via = callers.iter().cycle().nth(next);
                 let (desired, via) = (in_all(via), via.and_then(|s| s.handle));
                 out.push(Action::NeedNode { queue: queue.clone(), missing, desired, via });
                 (via, self.now_ns)
             } else {
-                (before.via.filter(|_| told.is_some()), before.at_ns)
+                (before.via.filter(|_| notified.is_some()), before.at_ns)
             };
-            asked.insert(queue.clone(), LastRequest { missing, desired, best, via, at_ns });
+            last_requests.insert(queue.clone(), LastRequest { missing, desired, best, via, at_ns });
         }
-        self.asked = asked;
+        self.last_requests = last_requests;
     }
 
     /// Returns the nodes that can ask the fleet for nodes of this queue: the live one, then the others that stay, then draining ones (a

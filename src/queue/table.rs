@@ -1,5 +1,6 @@
 //! The table: subscribers in order of arrival, and for each queue the windows that no subscriber holds.
 
+use super::back_off::BackOff;
 use super::departed::Departed;
 use super::event::{Status, Subscription};
 use super::groups::LastSent;
@@ -7,7 +8,6 @@ use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window}
 use super::journal::{Change, Record};
 use super::leave::Leaving;
 use super::note::Note;
-use super::rest::BackOff;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -262,9 +262,9 @@ pub struct Queue {
     /// Last status report of each subscriber. Not kept over a restart.
     pub(super) status: BTreeMap<SubscriberId, Status>,
     /// Last request for nodes, by queue. Not kept over a restart: repeating a request is harmless.
-    pub(super) asked: BTreeMap<QueueName, LastRequest>,
+    pub(super) last_requests: BTreeMap<QueueName, LastRequest>,
     /// Last [`super::Action::Group`] sent to each watching node. Not kept over a restart.
-    pub(super) told: BTreeMap<SubscriberId, LastSent>,
+    pub(super) last_sent: BTreeMap<SubscriberId, LastSent>,
     /// Process that owns a connected node's name, if the join named one. Not kept over a restart: then no node is connected.
     pub(super) processes: BTreeMap<SubscriberId, Symbol>,
     /// Arrival of each subscriber on the steady clock.
@@ -272,7 +272,7 @@ pub struct Queue {
     /// Instances of the nodes that have left or ended their day.
     pub(super) departed: Departed,
     /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
-    pub(super) rests: BTreeMap<SubscriberId, BackOff>,
+    pub(super) back_offs: BTreeMap<SubscriberId, BackOff>,
     /// Queues for which the alarm was raised that no standby can take a window.
     pub(super) blocked: BTreeSet<QueueName>,
     /// The steady clock at the last step.
@@ -290,12 +290,12 @@ impl Queue {
             subscribers: Vec::new(),
             lines: BTreeMap::new(),
             status: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            told: BTreeMap::new(),
+            last_requests: BTreeMap::new(),
+            last_sent: BTreeMap::new(),
             processes: BTreeMap::new(),
             came_ns: BTreeMap::new(),
             departed: Departed::default(),
-            rests: BTreeMap::new(),
+            back_offs: BTreeMap::new(),
             blocked: BTreeSet::new(),
             now_ns: i64::MIN,
         }
@@ -339,13 +339,13 @@ impl Queue {
 
     /// Returns when, on the steady clock, [`super::QueueEvent::Tick`] has work to do.
     pub fn next_deadline_ns(&self) -> Option<i64> {
-        let needs = self.asked.values().filter_map(|asked| asked.due_ns(&self.params));
+        let needs = self.last_requests.values().filter_map(|request| request.due_ns(&self.params));
         self.subscribers
             .iter()
             .filter_map(|s| s.resume_by_ns)
             .chain(self.companions_due_ns())
             .chain(needs)
-            .chain(self.rests_due_ns())
+            .chain(self.back_offs_due_ns())
             .min()
     }
 
@@ -371,9 +371,9 @@ impl Queue {
     pub(super) fn forget(&mut self, id: SubscriberId) {
         self.status.remove(&id);
         self.processes.remove(&id);
-        self.told.remove(&id);
+        self.last_sent.remove(&id);
         self.came_ns.remove(&id);
-        self.rests.remove(&id);
+        self.back_offs.remove(&id);
     }
 
     /// Removes a subscriber and all state kept for it.

@@ -88,8 +88,8 @@ impl Queue {
             line.add_lost(lost);
         }
         match gives_back {
-            true => self.rests(id),
-            false => _ = self.rests.remove(&id),
+            true => self.start_back_off(id),
+            false => _ = self.back_offs.remove(&id),
         }
     }
 
@@ -123,19 +123,19 @@ impl Queue {
         let today = self.date;
         let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
         match sub.state {
-            State::Rebuilding { window: asked, rejections } if asked == window && date == today => {
+            State::Rebuilding { window: assigned, rejections } if assigned == window && date == today => {
                 sub.state = State::Rolled;
                 sub.rolled_ns = Some(now.wall_ns);
                 sub.span = Some(window);
                 sub.add_held(Held { window, verified: None, rejections });
-                self.rests.remove(&sub.id);
+                self.back_offs.remove(&sub.id);
                 out.push(Action::Note(sub.note("the node has rebuilt the window").window(window)));
                 if sub.kind() == Kind::Native {
                     out.push(Action::Verify { handle, window, date });
                 }
             }
-            State::TakingOver { window: asked, rejections, progress: Progress::Replaying }
-                if asked == window && date == today =>
+            State::TakingOver { window: assigned, rejections, progress: Progress::Replaying }
+                if assigned == window && date == today =>
             {
                 sub.state = State::TakingOver { window, rejections, progress: Progress::Filled };
                 out.push(Action::Verify { handle, window, date });
@@ -178,7 +178,7 @@ impl Queue {
         }
         self.lines.entry(sub.queue.clone()).or_default().add_lost(lost);
         if rests {
-            self.rests(id);
+            self.start_back_off(id);
         }
     }
 

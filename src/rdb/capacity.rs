@@ -80,7 +80,7 @@ pub enum FleetReply {
 
 /// Channels and counters of the fleet thread.
 pub struct Link {
-    pub asks: Sender<FleetRequest>,
+    pub requests: Sender<FleetRequest>,
     pub answers: Receiver<FleetReply>,
     pub counters: Arc<CapacityCounters>,
     pub running: Box<dyn Running>,
@@ -100,10 +100,10 @@ const PROTECTION: &str = "cannot change the protection of this node";
 /// # Errors
 /// The thread cannot start.
 pub fn start(env: &Env, fleet: Box<dyn Fleet>, launch_timeout: Duration) -> std::io::Result<Link> {
-    let (asks, answers, calls) = calls(Arc::clone(&env.clock), fleet, launch_timeout);
+    let (requests, answers, calls) = calls(Arc::clone(&env.clock), fleet, launch_timeout);
     let counters = Arc::clone(&calls.worker.counters);
     let running = env.spawner.spawn("fleet", Box::new(calls))?;
-    Ok(Link { asks, answers, counters, running })
+    Ok(Link { requests, answers, counters, running })
 }
 
 /// Makes the work of the fleet thread, with the other ends of its channels.
@@ -112,16 +112,16 @@ fn calls(
     fleet: Box<dyn Fleet>,
     launch_timeout: Duration,
 ) -> (Sender<FleetRequest>, Receiver<FleetReply>, Calls) {
-    let (asks, asked) = channel();
+    let (requests, received) = channel();
     let (answers, answered) = channel();
     let worker = Worker::new(clock, fleet, answers, launch_timeout);
-    (asks, answered, Calls { worker, asked, is_over: false })
+    (requests, answered, Calls { worker, received, is_over: false })
 }
 
 /// The work of the fleet thread.
 struct Calls {
     worker: Worker,
-    asked: Receiver<FleetRequest>,
+    received: Receiver<FleetRequest>,
     is_over: bool,
 }
 
@@ -131,9 +131,9 @@ impl background::Task for Calls {
             return false;
         }
         let wait = self.worker.deadline().saturating_duration_since(self.worker.clock.now());
-        match self.asked.recv_timeout(wait) {
-            Ok(ask) => {
-                self.worker.take(ask);
+        match self.received.recv_timeout(wait) {
+            Ok(request) => {
+                self.worker.take(request);
                 true
             }
             Err(RecvTimeoutError::Timeout) => true,
@@ -146,8 +146,8 @@ impl background::Task for Calls {
     }
 
     fn work(&mut self) {
-        while let Ok(ask) = self.asked.try_recv() {
-            self.worker.take(ask);
+        while let Ok(request) = self.received.try_recv() {
+            self.worker.take(request);
         }
         // An ended node has dropped its receiver.
         self.is_over = self.worker.work().is_err();
@@ -178,7 +178,7 @@ struct Worker {
     launches: Launches,
     began: Instant,
     lead: Option<Duration>,
-    told: Option<Reason>,
+    reported: Option<Reason>,
     notice_at: Instant,
     look_at: Instant,
     look_failed: bool,
@@ -212,7 +212,7 @@ impl Worker {
             refusal: None,
             replace: Vec::new(),
             lead: None,
-            told: None,
+            reported: None,
             look_at: now,
             look_failed: false,
             notice_failed: false,
@@ -233,13 +233,13 @@ impl Worker {
         tasks.chain(replacing).chain([self.notice_at, self.look_at]).min().unwrap_or(self.look_at)
     }
 
-    fn take(&mut self, ask: FleetRequest) {
-        match ask {
+    fn take(&mut self, request: FleetRequest) {
+        match request {
             FleetRequest::Ready => {
                 self.ready = Some(self.task("cannot report to the fleet that this node is a standby"))
             }
             FleetRequest::AtLeast(demand) => {
-                self.counters.asked.add();
+                self.counters.requested.add();
                 match &mut self.demand {
                     Some((pending, _)) => pending.renew(demand),
                     None => self.demand = Some((PendingDemand::new(demand), self.task(CAPACITY))),
@@ -284,7 +284,7 @@ impl Worker {
         Task::new(trouble, self.clock.now())
     }
 
-    fn tell(&self, answer: FleetReply) -> Result<(), Disconnected> {
+    fn reply(&self, answer: FleetReply) -> Result<(), Disconnected> {
         self.answers.send(answer).map_err(|_| Disconnected)
     }
 
@@ -306,7 +306,7 @@ impl Worker {
                 result => result,
             };
             match self.settle(task, result) {
-                Ok(replaced) => self.tell(FleetReply::Leaving { replaced })?,
+                Ok(replaced) => self.reply(FleetReply::Leaving { replaced })?,
                 Err(task) => self.leaving = Some(task),
             }
         }
@@ -314,7 +314,7 @@ impl Worker {
             let result = self.fleet.released();
             self.released = self.settle(task, result).err();
             if self.released.is_none() {
-                self.tell(FleetReply::Released)?;
+                self.reply(FleetReply::Released)?;
             }
         }
         if let Some((on, task)) = Task::take_due_with(&mut self.protect, self.clock.now()) {
@@ -369,11 +369,11 @@ impl Worker {
             }
         };
         self.notice_failed = false;
-        let Some(notice) = notice.filter(|notice| self.told != Some(notice.reason)) else { return Ok(()) };
-        self.told = Some(notice.reason);
+        let Some(notice) = notice.filter(|notice| self.reported != Some(notice.reason)) else { return Ok(()) };
+        self.reported = Some(notice.reason);
         tracing::warn!("the fleet is about to terminate this node: {}", notice.reason.name());
         let by = notice.left.and_then(|left| now.checked_add(left));
-        self.tell(FleetReply::Leave { by, reason: notice.reason })
+        self.reply(FleetReply::Leave { by, reason: notice.reason })
     }
 
     fn scale(&mut self, mut demand: PendingDemand, task: Task) -> Result<(), Disconnected> {
@@ -403,11 +403,11 @@ impl Worker {
                     return Ok(());
                 }
                 self.counters.refused.add();
-                return self.tell(FleetReply::Scaled(ScaleAnswer::Refused));
+                return self.reply(FleetReply::Scaled(ScaleAnswer::Refused));
             }
         };
         self.look_at = self.clock.now();
-        self.tell(FleetReply::Scaled(answer))
+        self.reply(FleetReply::Scaled(answer))
     }
 
     fn terminate(&mut self, task: Task) -> Result<(), Disconnected> {
@@ -416,15 +416,15 @@ impl Worker {
             _ => None,
         };
         match self.fleet.terminate_me() {
-            Ok(()) => self.tell(FleetReply::Terminated),
+            Ok(()) => self.reply(FleetReply::Terminated),
             Err(error) => match refused(&error) {
                 Some(reason) => {
                     tracing::info!(%reason, "the fleet keeps this node");
-                    self.tell(FleetReply::TerminateRefused)
+                    self.reply(FleetReply::TerminateRefused)
                 }
                 None if task.age(self.clock.now()) > TERMINATE_WITHIN => {
                     tracing::warn!(%error, "this node keeps running: it could not be terminated");
-                    self.tell(FleetReply::TerminateRefused)
+                    self.reply(FleetReply::TerminateRefused)
                 }
                 None => {
                     self.terminate = self.settle(task, Err::<(), _>(error)).err();
@@ -480,7 +480,7 @@ impl Worker {
         let Some(lead) = group.lead_time.filter(|lead| self.lead != Some(*lead)) else { return Ok(()) };
         self.lead = Some(lead);
         match i64::try_from(lead.as_nanos()) {
-            Ok(lead_ns) => self.tell(FleetReply::LeadTime { lead_ns }),
+            Ok(lead_ns) => self.reply(FleetReply::LeadTime { lead_ns }),
             Err(_) => Ok(()),
         }
     }
@@ -493,7 +493,7 @@ impl Worker {
                 tracing::warn!("replacing {instance}: launched {waited} s ago, it has not joined the queue");
                 self.counters.late.add();
                 self.replace.push((instance.clone(), self.task("cannot replace the instance that never joined")));
-                self.tell(FleetReply::Late { instance })
+                self.reply(FleetReply::Late { instance })
             }
             Trouble::Missing { instances, desired } => {
                 let reason = self.fleet.why_missing().ok().flatten();

@@ -39,7 +39,7 @@ struct Inner {
 #[derive(Debug, Default)]
 pub struct DayEnds {
     /// A start-up file defines `.u.end`.
-    wanted: AtomicBool,
+    is_needed: AtomicBool,
     time_ns: AtomicU64,
     open: AtomicUsize,
     bytes: AtomicU64,
@@ -56,11 +56,11 @@ impl DayEnds {
     /// Starts keeping days; `time` is the limit of one call.
     pub fn want(&self, time: Duration) {
         self.time_ns.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.wanted.store(true, Ordering::SeqCst);
+        self.is_needed.store(true, Ordering::SeqCst);
     }
 
     pub fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::SeqCst)
+        self.is_needed.load(Ordering::SeqCst)
     }
 
     /// Keeps a day. Returns the longest time until its call has returned; `None` if too many days are kept.

@@ -39,7 +39,7 @@ pub enum Deed {
 pub struct Effects {
     out: Vec<Out>,
     /// Number of actions of this attempt, including those already sent.
-    said: usize,
+    queued: usize,
     /// Number of actions sent before the end of an attempt.
     left: usize,
     pub printed: Vec<u8>,
@@ -81,15 +81,15 @@ impl Effects {
 
     /// Queues an action until the end, unless the first attempt has sent it already.
     pub fn send(&mut self, out: Out) {
-        self.said = self.said.saturating_add(1);
-        if self.said > self.left {
+        self.queued = self.queued.saturating_add(1);
+        if self.queued > self.left {
             self.out.push(out);
         }
     }
 
     /// Returns the actions to send now, before an operation that waits for a client.
     pub fn leave(&mut self) -> Vec<Out> {
-        self.left = self.left.max(self.said);
+        self.left = self.left.max(self.queued);
         self.out()
     }
 

@@ -111,7 +111,7 @@ fn put_memory(snapshot: &mut Snapshot, state: &State, constants: &Constants) {
 
 fn put_fleet(snapshot: &mut Snapshot, shared: &Shared) {
     let fleet = shared.fleet();
-    snapshot.set(Id::ScaleOutsAsked, fleet.map(|fleet| fleet.asked.get()));
+    snapshot.set(Id::ScaleOutsAsked, fleet.map(|fleet| fleet.requested.get()));
     snapshot.set(Id::ScaleOutsGranted, fleet.map(|fleet| fleet.granted.get()));
     snapshot.set(Id::ScaleOutsRefused, fleet.map(|fleet| fleet.refused.get()));
     snapshot.set(Id::LaunchesLate, fleet.map(|fleet| fleet.late.get()));

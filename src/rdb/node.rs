@@ -201,9 +201,9 @@ pub fn prepare(
         reactor.open_pages(http::OPEN);
     }
     reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
-    let Link { asks, answers, counters, running } = capacity::start(&env, fleet, options.launch_timeout)?;
+    let Link { requests, answers, counters, running } = capacity::start(&env, fleet, options.launch_timeout)?;
     shared.set_fleet(counters);
-    let ingest = Ingest::new(env, options, identity.clone(), Arc::clone(&shared), store, meter, (asks, answers))?;
+    let ingest = Ingest::new(env, options, identity.clone(), Arc::clone(&shared), store, meter, (requests, answers))?;
     Ok(Node { reactor, ingest, shared, identity, tap: Some(tap), fleet_calls: running })
 }
 

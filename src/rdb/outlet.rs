@@ -26,15 +26,15 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 /// Sender to the connection loop, which may start after the first message.
 #[derive(Clone)]
 pub struct Outlet {
-    said: Sender<LoopMessage>,
+    messages: Sender<LoopMessage>,
     wake: Arc<OnceLock<Wake>>,
 }
 
 impl Outlet {
     /// Returns the sender, and the receiver for the loop.
     pub fn new() -> (Outlet, Receiver<LoopMessage>) {
-        let (said, heard) = channel();
-        (Outlet { said, wake: Arc::default() }, heard)
+        let (messages, received) = channel();
+        (Outlet { messages, wake: Arc::default() }, received)
     }
 
     /// Sets the callback that wakes the loop.
@@ -43,9 +43,9 @@ impl Outlet {
     }
 
     /// Sends a message and wakes the loop.
-    pub fn say(&self, said: LoopMessage) {
+    pub fn say(&self, message: LoopMessage) {
         // The loop may already be gone.
-        let _ = self.said.send(said);
+        let _ = self.messages.send(message);
         if let Some(wake) = self.wake.get() {
             wake();
         }

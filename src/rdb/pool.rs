@@ -184,8 +184,8 @@ impl Pool {
         type Which = fn(&Inner) -> &Queue;
         let queries = (0..threads.max(1)).map(|number| (format!("query {number}"), (|all| &all.queries) as Which));
         let events = (0..EVENT_THREADS).map(|number| (format!("handler {number}"), (|all| &all.events) as Which));
-        let wanted = usize::from(pool.inner.scope.shared.day_ends.is_wanted());
-        let day_ends = (0..wanted).map(|_| ("day end".to_string(), (|all| &all.day_ends) as Which));
+        let day_end_threads = usize::from(pool.inner.scope.shared.day_ends.is_wanted());
+        let day_ends = (0..day_end_threads).map(|_| ("day end".to_string(), (|all| &all.day_ends) as Which));
         for (name, which) in queries.chain(events).chain(day_ends) {
             let inner = Arc::clone(&pool.inner);
             crate::sys::stack::thread(name).spawn(move || {

@@ -39,16 +39,16 @@ pub struct Watched {
 
 /// Termination requests by signals.
 pub struct Stop {
-    asked: ShutdownRequests,
+    requested: ShutdownRequests,
     /// SIGTERM starts an orderly leave instead of ending the process.
     leaves: bool,
     /// The leave was requested already.
-    told: bool,
+    is_reported: bool,
 }
 
 impl Stop {
-    pub fn new(asked: ShutdownRequests, leaves: bool) -> Stop {
-        Stop { asked, leaves, told: false }
+    pub fn new(requested: ShutdownRequests, leaves: bool) -> Stop {
+        Stop { requested, leaves, is_reported: false }
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Queries {
     pub(super) shared: Arc<Shared>,
     scope: Arc<NodeScope>,
     pub(super) pool: Pool,
-    said: Receiver<LoopMessage>,
+    messages: Receiver<LoopMessage>,
     stop: Stop,
     watched: Watched,
     /// Deadline after which the loop ends despite running queries.
@@ -65,7 +65,7 @@ pub struct Queries {
     /// Connections with a running job, and the jobs queued behind it.
     busy: HashMap<Line, VecDeque<Job>>,
     /// Connections opened by this process whose receive buffer may hold more than the running job.
-    told: HashMap<i32, Arc<Inbox>>,
+    inboxes: HashMap<i32, Arc<Inbox>>,
     /// Connections closed by this process, for which `.z.pc` is not called.
     closed: HashSet<ConnId>,
     timer: Timer,
@@ -84,7 +84,7 @@ impl Queries {
     pub fn new(
         scope: Arc<NodeScope>,
         pool: Pool,
-        said: Receiver<LoopMessage>,
+        messages: Receiver<LoopMessage>,
         stop: Stop,
         watched: Watched,
     ) -> Queries {
@@ -93,12 +93,12 @@ impl Queries {
             shared,
             scope,
             pool,
-            said,
+            messages,
             stop,
             watched,
             drained_by: None,
             busy: HashMap::new(),
-            told: HashMap::new(),
+            inboxes: HashMap::new(),
             closed: HashSet::new(),
             timer: Timer::default(),
         };
@@ -133,7 +133,7 @@ impl Queries {
                 ctl.free_number(conn);
             }
             Line::Opened(handle) => {
-                if let Some(inbox) = self.told.remove(&handle) {
+                if let Some(inbox) = self.inboxes.remove(&handle) {
                     self.hear(inbox);
                 }
             }
@@ -148,9 +148,9 @@ impl Queries {
         }
         let line = Some(Line::Opened(handle));
         if self.busy.contains_key(&Line::Opened(handle)) {
-            self.told.insert(handle, inbox);
+            self.inboxes.insert(handle, inbox);
         } else if let Some(Message { kind, body, endian, answer }) = inbox.take() {
-            self.told.insert(handle, inbox);
+            self.inboxes.insert(handle, inbox);
             let event = HandlerEvent::Message { is_sync: kind == MessageKind::Sync, body, endian };
             self.push(Job { answer: Some(answer), ..Job::of(line, None, event) });
         } else if inbox.is_over() {
@@ -400,8 +400,8 @@ impl Service for Queries {
     }
 
     fn woken(&mut self, ctl: &mut Control) {
-        while let Ok(said) = self.said.try_recv() {
-            match said {
+        while let Ok(message) = self.messages.try_recv() {
+            match message {
                 LoopMessage::Done(done) => self.finished(done, ctl),
                 LoopMessage::Ask { conn, before, message } => self.ask(conn, before, message, ctl),
                 LoopMessage::Told(inbox) => self.hear(inbox),
@@ -416,10 +416,10 @@ impl Service for Queries {
             // The requester may have timed out.
             let _ = request.send(self.snapshot(ctl));
         }
-        let leave = signals::is_asked(&self.stop.asked.leave);
-        if signals::is_asked(&self.stop.asked.end) || (leave && !self.stop.leaves) {
+        let leave = signals::is_asked(&self.stop.requested.leave);
+        if signals::is_asked(&self.stop.requested.end) || (leave && !self.stop.leaves) {
             self.shared.end(Ending::Asked);
-        } else if leave && !std::mem::replace(&mut self.stop.told, true) {
+        } else if leave && !std::mem::replace(&mut self.stop.is_reported, true) {
             self.shared.ask_to_leave();
         }
         self.end_if_drained(ctl);

@@ -32,14 +32,14 @@ impl Filter {
 
     /// Appends the columns with the wanted rows only and returns their number. Appends nothing if there are none.
     pub fn select(&self, spec: &TableSpec, columns: &[u8], rows: usize, out: &mut Vec<u8>) -> usize {
-        let Filter::Some(wanted) = self else {
+        let Filter::Some(requested) = self else {
             out.extend_from_slice(columns);
             return rows;
         };
         let Some(symbols) = sym_items(spec, columns) else { return 0 };
         let chosen: Vec<usize> = (0..rows)
             .zip(symbols.split(|byte| *byte == 0))
-            .filter_map(|(row, symbol)| wanted.contains(symbol).then_some(row))
+            .filter_map(|(row, symbol)| requested.contains(symbol).then_some(row))
             .collect();
         if chosen.len() == rows {
             out.extend_from_slice(columns);

@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn a_wrong_line_is_named() {
-        assert!(tables_of("a:1\nb:`x+1\n", "wrong").is_err_and(|said| said.contains("line 2")));
+        assert!(tables_of("a:1\nb:`x+1\n", "wrong").is_err_and(|error| error.contains("line 2")));
     }
 
     #[test]
     fn a_file_without_tables_is_rejected() {
-        assert!(tables_of("a:1\n", "none").is_err_and(|said| said.contains("no table")));
+        assert!(tables_of("a:1\n", "none").is_err_and(|error| error.contains("no table")));
     }
 }

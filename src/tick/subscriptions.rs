@@ -52,11 +52,11 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
     }
 
     /// `.u.add`: adds to the subscriber's subscription of the table.
-    pub fn add(&mut self, table: usize, subscriber: K, wanted: RequestedSymbols) {
+    pub fn add(&mut self, table: usize, subscriber: K, symbols: RequestedSymbols) {
         let Some(entries) = self.tables.get_mut(table) else { return };
         match entries.iter_mut().find(|(who, _)| *who == subscriber) {
-            Some((_, own)) => own.union(&wanted),
-            None => entries.push((subscriber, wanted)),
+            Some((_, own)) => own.union(&symbols),
+            None => entries.push((subscriber, symbols)),
         }
     }
 
@@ -70,14 +70,14 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
     /// Returns a subscriber's subscription of a table and its position in the list.
     pub fn entry(&self, table: usize, subscriber: K) -> Option<(usize, RequestedSymbols)> {
         let mut entries = self.of(table).iter().enumerate();
-        entries.find(|(_, (who, _))| *who == subscriber).map(|(place, (_, wanted))| (place, wanted.clone()))
+        entries.find(|(_, (who, _))| *who == subscriber).map(|(place, (_, symbols))| (place, symbols.clone()))
     }
 
     /// Undoes a change: `before` is the result of [`Subscriptions::entry`].
     pub fn put_back(&mut self, table: usize, subscriber: K, before: Option<(usize, RequestedSymbols)>) {
         self.remove(table, subscriber);
-        if let (Some((place, wanted)), Some(entries)) = (before, self.tables.get_mut(table)) {
-            entries.insert(place.min(entries.len()), (subscriber, wanted));
+        if let (Some((place, symbols)), Some(entries)) = (before, self.tables.get_mut(table)) {
+            entries.insert(place.min(entries.len()), (subscriber, symbols));
         }
     }
 
@@ -89,7 +89,7 @@ impl<K: Copy + PartialEq> Subscriptions<K> {
     /// Returns the fan-out group of a subscriber.
     pub fn key(&self, subscriber: K, form: Form, merged: bool, compress: bool) -> LaneKey {
         let of_table = |entries: &Vec<(K, RequestedSymbols)>| {
-            entries.iter().find(|(who, _)| *who == subscriber).map(|(_, wanted)| wanted.symbols())
+            entries.iter().find(|(who, _)| *who == subscriber).map(|(_, symbols)| symbols.symbols())
         };
         LaneKey { tables: self.tables.iter().map(of_table).collect(), form, merged, compress }
     }

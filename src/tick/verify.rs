@@ -199,8 +199,8 @@ fn position_of(
     reader.replay(from..until, 1 << 20, deadline, |chunk| {
         for (index, record) in chunk.records() {
             scratch.clear();
-            let told = record.is_some_and(|record| !matches!(sent(tables, spec, &record, &mut scratch), Keep::Skip));
-            if told {
+            let is_sent = record.is_some_and(|record| !matches!(sent(tables, spec, &record, &mut scratch), Keep::Skip));
+            if is_sent {
                 counted = counted.saturating_add(1);
                 position = index.saturating_add(1);
                 if counted == messages {

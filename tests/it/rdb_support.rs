@@ -128,7 +128,7 @@ impl Node {
             process: String::new(),
         };
         let fleet = capacity::start(&Env::system(), fleet, options.launch_timeout).expect("thread");
-        let fleet = (fleet.asks, fleet.answers);
+        let fleet = (fleet.requests, fleet.answers);
         let mut ingest =
             Ingest::new(Env::system(), options, node, Arc::clone(&shared), store, meter, fleet).expect("figures");
         let thread = std::thread::spawn(move || ingest.run(|| {}));

@@ -69,14 +69,14 @@ impl Context<'_> {
         match &**function {
             Function::Lambda(l) => {
                 let code = lambda::code(l)?;
-                let wanted = code.parameters.len();
-                if arguments.len() < wanted {
+                let arity = code.parameters.len();
+                if arguments.len() < arity {
                     return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
                 }
-                if arguments.len() > wanted && !(wanted == 0 && matches!(arguments[..], [Value::Null])) {
+                if arguments.len() > arity && !(arity == 0 && matches!(arguments[..], [Value::Null])) {
                     return Err(QError::named("rank"));
                 }
-                arguments.truncate(wanted);
+                arguments.truncate(arity);
                 let caller = self.running.replace(f.clone());
                 self.frames.push(Running { lambda: l.clone(), name, called_at: self.at });
                 let result = match vm::run_lambda(self, l, &arguments) {
@@ -100,14 +100,14 @@ impl Context<'_> {
                 self.apply(&table, arguments)
             }
             Function::Native(name) => {
-                let wanted = usize::from(self.host.native(*name).unwrap_or(0));
-                if arguments.len() < wanted {
+                let arity = usize::from(self.host.native(*name).unwrap_or(0));
+                if arguments.len() < arity {
                     return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
                 }
-                if wanted == 0 && matches!(arguments[..], [Value::Null]) {
+                if arity == 0 && matches!(arguments[..], [Value::Null]) {
                     arguments.clear();
                 }
-                if arguments.len() > wanted {
+                if arguments.len() > arity {
                     return Err(QError::named("rank"));
                 }
                 self.host.call(*name, &arguments)

@@ -43,7 +43,7 @@ impl Context<'_> {
         self.enter()?;
         match &pattern.kind {
             Kind::Const(Value::Null) => Ok(value),
-            Kind::Const(wanted) if same(wanted, &value)? => Ok(value),
+            Kind::Const(expected) if same(expected, &value)? => Ok(value),
             Kind::Const(_) => Err(no_match()),
             Kind::Local(_) | Kind::Global(_) => {
                 found.names.push((pattern, value.clone()));
@@ -146,12 +146,12 @@ impl Context<'_> {
     ) -> Walk {
         let Value::Dict(d) = &value else { return Err(QError::named("type").into()) };
         let held = match keys.map(|k| &k.kind) {
-            Some(Kind::Const(wanted)) => {
-                let wanted = if wanted.is_scalar() { wanted.clone().enlist() } else { wanted.clone() };
-                for key in wanted.items() {
+            Some(Kind::Const(expected)) => {
+                let expected = if expected.is_scalar() { expected.clone().enlist() } else { expected.clone() };
+                for key in expected.items() {
                     find::position(&d.keys, &key)?.ok_or_else(no_match)?;
                 }
-                index::one(self, &value, &wanted)?
+                index::one(self, &value, &expected)?
             }
             Some(_) => {
                 if let Some(keys) = keys {
@@ -208,8 +208,8 @@ impl Context<'_> {
             return self.call1(&f, value);
         };
         let number = letter_type(letter.to_ascii_lowercase()).ok_or(QError::named("type"))?;
-        let wanted = if letter.is_ascii_uppercase() { number } else { -number };
-        if value.type_number() == wanted { Ok(value) } else { Err(QError::named("type")) }
+        let expected = if letter.is_ascii_uppercase() { number } else { -number };
+        if value.type_number() == expected { Ok(value) } else { Err(QError::named("type")) }
     }
 
     /// `:[x;pattern;result;…;default]`: evaluates the result of the first pattern that matches.

@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn a_number_that_is_used_once_is_never_anothers() {
         let handles = Handles::numbered_once(handles().connector, 100);
-        for wanted in [100, 101, 102] {
+        for expected in [100, 101, 102] {
             let handle = handles.open(b"5010", 0, 0).expect("opened");
-            assert_eq!(handle, wanted);
+            assert_eq!(handle, expected);
             handles.close(handle).expect("it is open");
         }
     }

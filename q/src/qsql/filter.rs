@@ -91,7 +91,7 @@ fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Fram
     let (Kind::Const(f), [Some(x), Some(y)]) = (&f.kind, arguments.as_slice()) else { return Ok(None) };
     let Kind::Column(name, _) = &x.kind else { return Ok(None) };
     let Some(Vector { attr: Attr::Grouped, items: Items::Sym(column) }) = table.column(*name) else { return Ok(None) };
-    let wanted = match &y.kind {
+    let operand = match &y.kind {
         Kind::Const(value) => value.clone(),
         Kind::Local(_) | Kind::Global(_) => context.node(y, frame)?,
         Kind::Column(name, outer) if table.column(*name).is_none() => match outer.kind {
@@ -100,9 +100,9 @@ fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Fram
         },
         _ => return Ok(None),
     };
-    let symbols = match (&wanted, prims::is_glyph(f, "="), prims::name_of(f)) {
+    let symbols = match (&operand, prims::is_glyph(f, "="), prims::name_of(f)) {
         (Value::Sym(symbol), true, _) | (Value::Sym(symbol), _, Some("in")) => vec![*symbol],
-        (wanted, false, Some("in")) => match wanted.as_symbols() {
+        (operand, false, Some("in")) => match operand.as_symbols() {
             Some(symbols) if symbols.len() <= MAX => symbols.to_vec(),
             _ => return Ok(None),
         },

@@ -326,7 +326,7 @@ fn shorten_rows(context: &mut Context, query: &Query, selected: Selected, frame:
         }
         None => None,
     };
-    let wanted = match &query.limit {
+    let range = match &query.limit {
         Some(limit) => crate::verbs::take::sublist_range(&context.node(limit, frame)?, count)?,
         None => 0..count,
     };
@@ -334,7 +334,7 @@ fn shorten_rows(context: &mut Context, query: &Query, selected: Selected, frame:
         let at = order.as_ref().map_or(at as u32, |order| order.get(at).copied().unwrap_or(0));
         selected.rows.as_ref().map_or(at, |rows| rows.get(at as usize).copied().unwrap_or(0))
     };
-    let rows = wanted.map(row).collect();
+    let rows = range.map(row).collect();
     Ok(Selected { rows: Some(Arc::new(rows)), table: selected.table })
 }
 

@@ -67,14 +67,14 @@ pub(crate) fn template(
     let (chosen, filters) = choose(context, &parts, &query.filters, frame)?;
     let by = query.by.as_deref().unwrap_or_default();
     let named = query.columns.iter().chain(by).map(|(_, node)| node);
-    let wanted = columns_of(named.chain(filters));
+    let needed = columns_of(named.chain(filters));
     let all = query.columns.is_empty();
-    let numbers = wanted.iter().any(|n| text(*n) == b"i") && !all;
+    let numbers = needed.iter().any(|n| text(*n) == b"i") && !all;
     let whole = query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node));
     let mut left: Vec<Table> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
     for index in chosen {
-        let mut held = parts.read(context, index, table, Some(if all { &columns } else { &wanted }))?;
+        let mut held = parts.read(context, index, table, Some(if all { &columns } else { &needed }))?;
         if numbers {
             held.names.push(prims::name("i"));
             held.columns.push(database::row_numbers(held.count()));

@@ -12,14 +12,14 @@ use columns::table::{Items, Table, Value, Vector};
 
 /// Returns `column` with `values` at `rows`; a new column is null elsewhere.
 fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usize) -> Result<Vector, QError> {
-    let wanted = rows.map_or(count, <[u32]>::len);
+    let expected = rows.map_or(count, <[u32]>::len);
     if values.is_scalar() || matches!(values, Value::Dict(_)) {
-        let repeated = Value::collapse(vec![values; wanted.max(1)]);
-        let repeated = repeated.into_vector().ok_or(QError::named("type"))?.cut(0, wanted);
+        let repeated = Value::collapse(vec![values; expected.max(1)]);
+        let repeated = repeated.into_vector().ok_or(QError::named("type"))?.cut(0, expected);
         return scatter(old, repeated.into(), rows, count);
     }
     let Some(values) = values.into_vector() else { return Err(QError::named("type")) };
-    if values.len() != wanted {
+    if values.len() != expected {
         return Err(QError::named("length"));
     }
     let Some(rows) = rows else { return Ok(values) };

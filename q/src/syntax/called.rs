@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn calls_with_literals_are_known() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("f[1;`a]", "f 1 `a"),
             ("f `a`b", "f `a`b"),
             (".api.vwap[`IBM;(2024.01.01;\"x\")]", ".api.vwap `IBM (2024.01.01;\"x\")"),
@@ -71,7 +71,7 @@ mod tests {
             ("f", "f "),
             ("f \"text\"", "f \"text\""),
         ] {
-            assert_eq!(shown(&Value::chars(text.as_bytes())).as_deref(), Some(wanted), "{text}");
+            assert_eq!(shown(&Value::chars(text.as_bytes())).as_deref(), Some(expected), "{text}");
         }
     }
 

@@ -21,7 +21,7 @@ fn session(threads: usize) -> Session {
     session
 }
 
-fn ask(session: &mut Session, text: &str) -> String {
+fn evaluated(session: &mut Session, text: &str) -> String {
     match eval_text(session, text.as_bytes(), &Limits::default()) {
         Ok(value) => String::from_utf8_lossy(&one_line(&value)).into_owned(),
         Err(error) => format!("'{error}"),
@@ -101,7 +101,7 @@ fn aggregates_are_those_of_each_group_alone() {
     let (mut one, mut many) = (session(0), session(THREADS));
     for (quick, slow) in SAME {
         for session in [&mut one, &mut many] {
-            assert_eq!(ask(session, &format!("({quick})~{slow}")), "1b", "{quick}");
+            assert_eq!(evaluated(session, &format!("({quick})~{slow}")), "1b", "{quick}");
         }
     }
 }
@@ -111,7 +111,7 @@ fn the_last_rows_by_key_are_those_of_its_rows() {
     for threads in [0, THREADS] {
         let mut session = session(threads);
         let rows = "(0!select by sym from t)~`sym xcols `sym xasc t raze value exec last i by sym from t";
-        assert_eq!(ask(&mut session, rows), "1b");
+        assert_eq!(evaluated(&mut session, rows), "1b");
     }
 }
 
@@ -120,7 +120,7 @@ fn the_number_of_threads_changes_nothing() {
     let (mut one, mut many) = (session(0), session(THREADS));
     for query in ALONE {
         let digest = format!("md5 \"c\"$-8!{query}");
-        assert_eq!(ask(&mut one, &digest), ask(&mut many, &digest), "{query}");
+        assert_eq!(evaluated(&mut one, &digest), evaluated(&mut many, &digest), "{query}");
     }
 }
 
@@ -130,11 +130,11 @@ fn rows_as_of_a_time_are_those_that_a_search_finds() {
         let mut session = session(threads);
         let slow = "{r:where q[`sym]=x`sym; q[`bid] r (q[`time] r) bin x`time}";
         let some = "some:where 0=(til n) mod 4999";
-        ask(&mut session, some);
-        assert_eq!(ask(&mut session, &format!("(aj[`sym`time;t;q][`bid] some)~{slow} each t some")), "1b");
+        evaluated(&mut session, some);
+        assert_eq!(evaluated(&mut session, &format!("(aj[`sym`time;t;q][`bid] some)~{slow} each t some")), "1b");
         // Unsorted left table: a search by key.
         let back = format!("(aj[`sym`time;reverse t;q][`bid] n-1+some)~{slow} each t some");
-        assert_eq!(ask(&mut session, &back), "1b");
+        assert_eq!(evaluated(&mut session, &back), "1b");
     }
 }
 
@@ -142,13 +142,16 @@ fn rows_as_of_a_time_are_those_that_a_search_finds() {
 fn windows_hold_what_lies_in_them() {
     for threads in [0, THREADS] {
         let mut session = session(threads);
-        ask(&mut session, "u:select from t where i<40000,0=i mod 397; w:(u[`time]-0D00:00:01;u[`time]+0D00:00:02)");
+        evaluated(
+            &mut session,
+            "u:select from t where i<40000,0=i mod 397; w:(u[`time]-0D00:00:01;u[`time]+0D00:00:02)",
+        );
         // Rows after the last window belong to no window.
-        ask(&mut session, "p:select from q where time<=max w 1");
-        ask(&mut session, "slow:{[s;b;e] exec bid from p where sym=s,time within (b;e)}'[u`sym;w 0;w 1]");
+        evaluated(&mut session, "p:select from q where time<=max w 1");
+        evaluated(&mut session, "slow:{[s;b;e] exec bid from p where sym=s,time within (b;e)}'[u`sym;w 0;w 1]");
         for f in ["sum", "max", "avg", "{count x}", "first"] {
             let joined = format!("wj1[w;`sym`time;u;(q;({f};`bid))]`bid");
-            assert_eq!(ask(&mut session, &format!("({joined})~{f} each slow")), "1b", "{f}");
+            assert_eq!(evaluated(&mut session, &format!("({joined})~{f} each slow")), "1b", "{f}");
         }
     }
 }

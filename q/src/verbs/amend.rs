@@ -152,12 +152,12 @@ pub(crate) fn set(x: Value, key: &Value, new: Value) -> Result<Value, QError> {
         Value::Dict(d) => {
             let Dict { sorted, keys, values } = d.into_value();
             if let Value::Table(k) = &keys {
-                let wanted = match key {
+                let sought = match key {
                     Value::Dict(d) => d.values.clone(),
                     list @ Value::Vector(_) => list.clone(),
                     atom => atom.clone().enlist(),
                 };
-                return match find::row_of(k, &wanted)? {
+                return match find::row_of(k, &sought)? {
                     Some(row) => {
                         let values = set(values, &Value::Long(row as i64), new)?;
                         Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))

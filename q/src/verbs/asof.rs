@@ -28,10 +28,10 @@ pub(crate) struct ByKey {
 impl ByKey {
     /// Groups the rows of `right` by the columns `keys`, and looks up each row of `left`.
     pub fn of(context: &mut Context, keys: &[Sym], left: &Table, right: &Table) -> std::result::Result<ByKey, QError> {
-        let mut wanted = Table::new(keys.to_vec(), Vec::new());
+        let mut sought = Table::new(keys.to_vec(), Vec::new());
         let mut have = Table::new(keys.to_vec(), Vec::new());
         for name in keys {
-            wanted.columns.push(index::column(left, *name)?.clone());
+            sought.columns.push(index::column(left, *name)?.clone());
             have.columns.push(index::column(right, *name)?.clone());
         }
         if keys.is_empty() {
@@ -39,7 +39,7 @@ impl ByKey {
         }
         context.reserve_items(right.count(), 8)?;
         let groups = find::row_groups(&have.columns)?;
-        let at = find::table_positions(context, &have.rows(&groups.firsts), &wanted)?;
+        let at = find::table_positions(context, &have.rows(&groups.firsts), &sought)?;
         Ok(ByKey { members: groups.members(), at })
     }
 
@@ -209,12 +209,12 @@ pub(crate) fn asof(context: &mut Context, x: Value, y: Value) -> Result {
             let found = asof(context, x, one)?;
             Ok(found.at(0))
         }
-        Value::Table(wanted) => {
-            let rows = as_of(context, &wanted.names, wanted, &t)?;
+        Value::Table(sought) => {
+            let rows = as_of(context, &sought.names, sought, &t)?;
             let mut rest = t.rows(&rows);
             let mut keep = Vec::new();
             for (i, name) in rest.names.iter().enumerate() {
-                if limits::place(&wanted.names, *name)?.is_none() {
+                if limits::place(&sought.names, *name)?.is_none() {
                     keep.push(i);
                 }
             }

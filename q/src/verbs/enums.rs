@@ -140,8 +140,8 @@ pub(crate) fn follow(context: &mut Context, key: &Value, column: Sym) -> Option<
 
 fn rows(context: &mut Context, keys: &Table, key: &Value) -> std::result::Result<Vec<i64>, QError> {
     let [only] = &keys.columns[..] else { return Err(type_error()) };
-    let wanted = Vector::from(key.clone().plain().to_items());
-    find::positions(context, only, &wanted)
+    let sought = Vector::from(key.clone().plain().to_items());
+    find::positions(context, only, &sought)
 }
 
 fn pick(keys: &Table, values: &Table, column: Sym, rows: &[i64], key: &Value) -> Result {

@@ -151,9 +151,9 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
 }
 
 /// Returns for each of `wanted` its first index in `list`, or the length of the list.
-pub(crate) fn positions(context: &Context, list: &Vector, wanted: &Vector) -> Result<Vec<i64>, QError> {
-    context.reserve_items(wanted.len() + list.len(), 16)?;
-    Ok(match (hashed(&list.items)?, hashed(&wanted.items)?) {
+pub(crate) fn positions(context: &Context, list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
+    context.reserve_items(sought.len() + list.len(), 16)?;
+    Ok(match (hashed(&list.items)?, hashed(&sought.items)?) {
         (Hashed::U8(l), Hashed::U8(w)) => keys::positions(l, w, room)?,
         (Hashed::I16(l), Hashed::I16(w)) => keys::positions(l, w, room)?,
         (Hashed::I32(l), Hashed::I32(w)) => keys::positions(l, w, room)?,
@@ -163,24 +163,24 @@ pub(crate) fn positions(context: &Context, list: &Vector, wanted: &Vector) -> Re
         (Hashed::Bits(l), Hashed::Bits(w)) => keys::positions(&l, &w, room)?,
         (Hashed::Bytes(l), Hashed::Bytes(w)) => keys::positions(&l, &w, room)?,
         _ => {
-            let (l, w) = (crate::verbs::convert::rows(&list.items), crate::verbs::convert::rows(&wanted.items));
+            let (l, w) = (crate::verbs::convert::rows(&list.items), crate::verbs::convert::rows(&sought.items));
             if let (Some(l), Some(w)) = (l, w) {
                 return keys::positions(&l, &w, room);
             }
             if let (Ok(l), Ok(w)) =
-                (crate::verbs::convert::floats(&list.items), crate::verbs::convert::floats(&wanted.items))
+                (crate::verbs::convert::floats(&list.items), crate::verbs::convert::floats(&sought.items))
             {
                 let bits = |v: Vec<f64>| v.into_iter().map(bits).collect::<Vec<u64>>();
                 return keys::positions(&bits(l), &bits(w), room);
             }
-            keys::positions(&all_canonical(&list.items)?, &all_canonical(&wanted.items)?, room)?
+            keys::positions(&all_canonical(&list.items)?, &all_canonical(&sought.items)?, room)?
         }
     })
 }
 
 /// As [`positions`], for any list, dictionary keys or table.
-pub(crate) fn all(context: &Context, list: &Value, wanted: &Value) -> Result<Vec<i64>, QError> {
-    match (list, wanted) {
+pub(crate) fn all(context: &Context, list: &Value, sought: &Value) -> Result<Vec<i64>, QError> {
+    match (list, sought) {
         (Value::Table(l), Value::Table(w)) => table_positions(context, l, w),
         (Value::Vector(l), Value::Vector(w)) => positions(context, l, w),
         _ => Err(QError::named("type")),
@@ -252,10 +252,10 @@ pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QErr
 }
 
 /// Returns for each row of `wanted` the first row of `keys` with the same items in the columns of `keys`, or its row count.
-pub(crate) fn table_positions(context: &Context, keys: &Table, wanted: &Table) -> Result<Vec<i64>, QError> {
+pub(crate) fn table_positions(context: &Context, keys: &Table, sought: &Table) -> Result<Vec<i64>, QError> {
     let mut columns = Vec::with_capacity(keys.names.len());
     for name in &keys.names {
-        columns.push(wanted.column(*name).ok_or(QError::named("mismatch"))?);
+        columns.push(sought.column(*name).ok_or(QError::named("mismatch"))?);
     }
     if let ([one], [column]) = (&keys.columns[..], &columns[..]) {
         return positions(context, one, column);
@@ -272,22 +272,22 @@ pub(crate) fn table_positions(context: &Context, keys: &Table, wanted: &Table) -
     };
     let own: Vec<&Vector> = keys.columns.iter().collect();
     let haystack = row_bytes(&own, keys.count())?;
-    let needles = row_bytes(&columns, wanted.count())?;
+    let needles = row_bytes(&columns, sought.count())?;
     self::keys::positions(&haystack, &needles, room)
 }
 
 /// `list bin wanted`: the last index whose item is not above; -1 without one.
-pub(crate) fn bin(list: &Value, wanted: &Value) -> Result<Vec<i64>, QError> {
-    search(list, wanted, |o| o != Ordering::Greater).map(|v| v.into_iter().map(|i| i - 1).collect())
+pub(crate) fn bin(list: &Value, sought: &Value) -> Result<Vec<i64>, QError> {
+    search(list, sought, |o| o != Ordering::Greater).map(|v| v.into_iter().map(|i| i - 1).collect())
 }
 
 /// `list binr wanted`: the first index whose item is not below.
-pub(crate) fn binr(list: &Value, wanted: &Value) -> Result<Vec<i64>, QError> {
-    search(list, wanted, |o| o == Ordering::Less)
+pub(crate) fn binr(list: &Value, sought: &Value) -> Result<Vec<i64>, QError> {
+    search(list, sought, |o| o == Ordering::Less)
 }
 
-fn search(list: &Value, wanted: &Value, before: impl Fn(Ordering) -> bool) -> Result<Vec<i64>, QError> {
-    let (Value::Vector(l), Value::Vector(w)) = (list, wanted) else { return Err(QError::named("type")) };
+fn search(list: &Value, sought: &Value, before: impl Fn(Ordering) -> bool) -> Result<Vec<i64>, QError> {
+    let (Value::Vector(l), Value::Vector(w)) = (list, sought) else { return Err(QError::named("type")) };
     fn each<T, U>(
         l: &[T],
         w: &[U],

@@ -97,15 +97,15 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
     }
     match (&d.keys, i) {
         // A list of keys selects a list of values, unless a key is itself a list.
-        (Value::Vector(_), Value::Vector(wanted)) => {
+        (Value::Vector(_), Value::Vector(sought)) => {
             if d.sorted {
                 return Ok(d.values.gather(&find::bin(&d.keys, i)?));
             }
             let keys = d.keys.as_vector().ok_or(QError::named("type"))?;
-            if matches!(keys.items, Items::List(_)) && !matches!(wanted.items, Items::List(_)) {
+            if matches!(keys.items, Items::List(_)) && !matches!(sought.items, Items::List(_)) {
                 return Ok(d.values.at(find::position(&d.keys, i)?.unwrap_or(usize::MAX)));
             }
-            Ok(d.values.gather(&find::positions(context, keys, wanted)?))
+            Ok(d.values.gather(&find::positions(context, keys, sought)?))
         }
         (_, Value::Dict(_)) => map(context, i, |c, item| from_dict(c, d, &item)),
         _ if d.sorted => {
@@ -118,7 +118,7 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
 
 /// A keyed table used as a step function: the row at or before the key.
 fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
-    let wanted = match i {
+    let sought = match i {
         Value::Table(t) => Value::Table(t.clone()),
         Value::Dict(_) => i.clone(),
         Value::Vector(v) if keys.columns.len() == 1 => Value::table(Table::new(keys.names.clone(), vec![v.clone()])),
@@ -130,7 +130,7 @@ fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Re
             Value::table(row).at(0)
         }
     };
-    let rows = crate::verbs::sets::bin(context, Value::table(keys.clone()), wanted)?;
+    let rows = crate::verbs::sets::bin(context, Value::table(keys.clone()), sought)?;
     match &rows {
         Value::Vector(v) => Ok(values.gather(&crate::verbs::convert::rows(&v.items).unwrap_or_default())),
         atom => Ok(values.at(atom.as_long().and_then(|r| usize::try_from(r).ok()).unwrap_or(usize::MAX))),
@@ -140,7 +140,7 @@ fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Re
 /// Rows of a keyed table: by a key (with one key column), a list of keys, a dictionary or a table.
 fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
     match i {
-        Value::Table(wanted) => Ok(values.gather(&find::table_positions(context, keys, wanted)?)),
+        Value::Table(sought) => Ok(values.gather(&find::table_positions(context, keys, sought)?)),
         Value::Dict(d) => {
             let row = find::row_of(keys, &d.values)?;
             Ok(values.at(row.unwrap_or(usize::MAX)))
@@ -151,10 +151,10 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
         },
         Value::Vector(v) if keys.columns.len() == 1 => {
             let column = keys.columns.first().ok_or(QError::named("type"))?;
-            let (own, asked) = (column.items.plain().type_number(), v.items.plain().type_number());
-            if own != asked
-                && (own == types::SYMBOL || asked == types::SYMBOL)
-                && asked != types::LIST
+            let (own, other) = (column.items.plain().type_number(), v.items.plain().type_number());
+            if own != other
+                && (own == types::SYMBOL || other == types::SYMBOL)
+                && other != types::LIST
                 && own != types::LIST
             {
                 return Err(QError::named("length"));

@@ -60,16 +60,18 @@ impl RowWise {
     ///
     /// # Errors
     /// As [`RowWise::block`].
-    pub(crate) fn at(&self, wanted: &[u32]) -> Result<Items, QError> {
+    pub(crate) fn at(&self, positions: &[u32]) -> Result<Items, QError> {
         let row = |rows: &Arc<Vec<u32>>, at: &u32| rows.get(*at as usize).map_or(-1, |row| i64::from(*row));
         Ok(match self {
-            RowWise::Items(items) => items.gather(wanted),
-            RowWise::Column(items, rows) => items.gather(&wanted.iter().map(|at| row(rows, at)).collect::<Vec<i64>>()),
-            RowWise::Number(None) => Items::Long(wanted.iter().map(|at| i64::from(*at)).collect()),
-            RowWise::Number(Some(rows)) => Items::Long(wanted.iter().map(|at| row(rows, at)).collect()),
+            RowWise::Items(items) => items.gather(positions),
+            RowWise::Column(items, rows) => {
+                items.gather(&positions.iter().map(|at| row(rows, at)).collect::<Vec<i64>>())
+            }
+            RowWise::Number(None) => Items::Long(positions.iter().map(|at| i64::from(*at)).collect()),
+            RowWise::Number(Some(rows)) => Items::Long(positions.iter().map(|at| row(rows, at)).collect()),
             RowWise::Atom(item) => item.clone(),
             RowWise::Apply(op, x, y) => {
-                let (a, b) = (x.at(wanted)?.plain(), y.at(wanted)?.plain());
+                let (a, b) = (x.at(positions)?.plain(), y.at(positions)?.plain());
                 vectors(*op, a, b, x.is_atom(), y.is_atom())?
             }
         })

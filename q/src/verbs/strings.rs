@@ -170,8 +170,8 @@ fn occurrences(context: &Context, subject: &[u8], pieces: &[Piece]) -> std::resu
 
 /// `x ss y`: positions of a pattern's matches.
 pub(crate) fn ss(context: &mut Context, x: Value, y: Value) -> Result {
-    let (subject, wanted) = (x.as_text().ok_or_else(type_error)?, y.as_text().ok_or_else(type_error)?);
-    let pieces = pattern(wanted);
+    let (subject, sought) = (x.as_text().ok_or_else(type_error)?, y.as_text().ok_or_else(type_error)?);
+    let pieces = pattern(sought);
     if pieces.is_empty() || pieces.iter().any(|p| matches!(p, Piece::Many)) {
         return Err(QError::named("length"));
     }

@@ -32,9 +32,9 @@ pub(crate) fn take(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Table(_), Value::Dict(_)) => Err(type_error()),
         (_, Value::Dict(_)) if !matches!(x, Value::Long(_) | Value::Int(_) | Value::Short(_)) => {
-            let wanted = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
-            let values = index::one(context, &y, &wanted)?;
-            Ok(Value::dict(wanted, values))
+            let chosen = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
+            let values = index::one(context, &y, &chosen)?;
+            Ok(Value::dict(chosen, values))
         }
         (Value::Vector(shape), _) => reshape(context, shape, &y),
         _ => take_count(context, long(&x)?, &y),
@@ -218,8 +218,8 @@ pub(crate) fn cut(context: &mut Context, x: Value, y: Value) -> Result {
 pub(crate) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
     let count = y.count();
     if let Value::Vector(_) = x {
-        let wanted = sublist_range(&x, count)?;
-        return Ok(y.cut(wanted.start, wanted.end));
+        let chosen = sublist_range(&x, count)?;
+        return Ok(y.cut(chosen.start, chosen.end));
     }
     take_count(context, long(&x)?.clamp(-(count as i64), count as i64), &y)
 }

@@ -223,15 +223,15 @@ mod tests {
     }
 
     /// Returns the verdict on an open window of two updates with these rows.
-    fn said(auditor: &Auditor, held: Vec<Vec<Row>>) -> String {
+    fn error_of(auditor: &Auditor, held: Vec<Vec<Row>>) -> String {
         let holding = Holding { window: 0..2, open: true, tables: vec![held.concat(), Vec::new()] };
-        let said = auditor.check_stale(DAY, &holding, &Filter::default());
-        said.err().map(|broken| broken.0).unwrap_or_default()
+        let result = auditor.check_stale(DAY, &holding, &Filter::default());
+        result.err().map(|broken| broken.0).unwrap_or_default()
     }
 
     #[test]
     fn updates_lost_in_a_crash_may_be_held_at_the_place_of_logged_ones() {
-        assert_eq!(said(&auditor(), vec![rows(1), rows(2)]), "");
+        assert_eq!(error_of(&auditor(), vec![rows(1), rows(2)]), "");
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
             (vec![rows(1), rows(2), rows(3)], "3 updates are held of a window of 2"),
         ];
         for (held, why) in cases {
-            assert_eq!(said(&auditor, held), why);
+            assert_eq!(error_of(&auditor, held), why);
         }
     }
 
@@ -256,6 +256,6 @@ mod tests {
     fn a_window_in_front_of_a_loss_is_the_logs() {
         let mut auditor = auditor();
         auditor.days.get_mut(&DAY).expect("it is there").lost_from = Some(2);
-        assert_eq!(said(&auditor, vec![rows(1), rows(2)]), "no crash took any of it from the log");
+        assert_eq!(error_of(&auditor, vec![rows(1), rows(2)]), "no crash took any of it from the log");
     }
 }

@@ -2,10 +2,10 @@
 //! reads the log with its own reader; the table of the queues, the tip and nodes' windows are what production shows.
 
 pub mod holdings;
+pub mod needed;
 pub mod queues;
 pub mod record;
 pub mod surplus;
-pub mod wanted;
 
 use super::disk::Storage;
 use holdings::{Filter, Row};
@@ -356,8 +356,8 @@ impl Auditor {
         let records = self.days.get(&date)?.records.get(window)?;
         let held = move |record: &&Record| record.table == table && !self.too_large.contains(&record.id);
         Some(records.iter().filter(held).flat_map(move |record| {
-            let wanted = (0..).zip(&record.syms).filter(move |(_, sym)| filter.wants(record.table, **sym));
-            wanted.map(move |(place, sym)| Row {
+            let requested = (0..).zip(&record.syms).filter(move |(_, sym)| filter.wants(record.table, **sym));
+            requested.map(move |(place, sym)| Row {
                 id: record.id,
                 place,
                 sym: *sym,

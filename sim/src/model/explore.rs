@@ -153,14 +153,14 @@ impl Explorer {
         Found { what, way, healing_from }
     }
 
-    fn run(&mut self, ends: Option<Instant>, told: &mut dyn FnMut(usize, usize)) -> Result<bool, Box<Found>> {
+    fn run(&mut self, ends: Option<Instant>, report: &mut dyn FnMut(usize, usize)) -> Result<bool, Box<Found>> {
         let mut number = 0u32;
         while let Some(state) = at(&self.states, number).copied() {
             if number.is_multiple_of(1024) {
                 if ends.is_some_and(|ends| Instant::now() >= ends) {
                     return Ok(false);
                 }
-                told(self.states.len(), usize::try_from(number).unwrap_or(0));
+                report(self.states.len(), usize::try_from(number).unwrap_or(0));
             }
             if let Err((what, healing)) = self.healer.heal(&mut self.model, &state) {
                 return Err(Box::new(self.found(number, None, &healing, what)));
@@ -191,7 +191,7 @@ impl Explorer {
 ///
 /// # Errors
 /// Bounds that are too large, or the first broken rule, with a shortest path to it.
-pub fn check(bounds: Bounds, time: Option<Duration>, mut told: impl FnMut(usize, usize)) -> Result<Outcome, Failure> {
+pub fn check(bounds: Bounds, time: Option<Duration>, mut report: impl FnMut(usize, usize)) -> Result<Outcome, Failure> {
     bounds.fit().map_err(Failure::Bounds)?;
     let nothing = |what: String| Box::new(Found { what, way: Vec::new(), healing_from: usize::MAX });
     let ends = time.and_then(|time| Instant::now().checked_add(time));
@@ -208,7 +208,7 @@ pub fn check(bounds: Bounds, time: Option<Duration>, mut told: impl FnMut(usize,
             steps: 0,
         };
         explorer.enter(start, 0, Act::TickStarts);
-        let exhaustive = explorer.run(ends, &mut told)?;
+        let exhaustive = explorer.run(ends, &mut report)?;
         let Explorer { model, healer, states, depths, steps, .. } = explorer;
         Ok(Outcome {
             states: states.len(),

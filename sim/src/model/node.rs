@@ -51,7 +51,7 @@ pub enum Input {
 /// Output of a step of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    pub said: Vec<u32>,
+    pub sent: Vec<u32>,
     /// The node has closed the connection.
     pub hangs_up: bool,
     /// The process has ended by itself, as its day is over.
@@ -96,7 +96,7 @@ const TIME: Virtual = Virtual { elapsed: Duration::from_secs(3600), wall: Durati
 struct Process {
     ingest: Ingest,
     shared: Arc<Shared>,
-    asked: Receiver<FleetRequest>,
+    requested: Receiver<FleetRequest>,
     answers: Sender<FleetReply>,
     connected: bool,
     comes_round: bool,
@@ -142,7 +142,7 @@ impl Node {
         let store = Store::of_world(usize::try_from(BUDGET_BYTES).unwrap_or(usize::MAX));
         let env = Surroundings::new(Arc::<Rom>::clone(&self.rom), &self.clock).env;
         let shared = Arc::new(Shared::new(Arc::clone(&env.clock), store.shared()));
-        let (asks, asked) = channel();
+        let (requests, requested) = channel();
         let (answers, answered) = channel();
         let identity = Identity {
             node: self.name(),
@@ -157,11 +157,11 @@ impl Node {
             },
         };
         let meter = Meter::of_budget(BUDGET_BYTES);
-        let link = (asks, answered);
+        let link = (requests, answered);
         let ingest = Ingest::new(env, Arc::new(options()?), identity, Arc::clone(&shared), store, meter, link);
         let ingest = ingest.map_err(|error| error.to_string())?;
         self.process =
-            Some(Process { ingest, shared, asked, answers, connected: false, comes_round: false, filled: false });
+            Some(Process { ingest, shared, requested, answers, connected: false, comes_round: false, filled: false });
         Ok(())
     }
 
@@ -247,8 +247,8 @@ impl Node {
     /// After each input: collects output, and answers requests to the fleet.
     fn after(&mut self, result: Result<(), Fault>, context: &mut Context) -> Output {
         let Some(process) = &mut self.process else { return Output::default() };
-        let said = context.messages.cut(&process.ingest.take_output());
-        let mut output = Output { said, hangs_up: result.is_err(), ended: false };
+        let sent = context.messages.cut(&process.ingest.take_output());
+        let mut output = Output { sent, hangs_up: result.is_err(), ended: false };
         match &result {
             // No event of the model lets the tickerplant send a message that does not follow the ones before.
             Err(Fault::Surprise(text)) => {
@@ -262,8 +262,8 @@ impl Node {
             process.ingest.ended(mutants::ended(result));
             drop(process.ingest.take_output());
         }
-        while let Ok(ask) = process.asked.try_recv() {
-            if ask == FleetRequest::Terminate {
+        while let Ok(request) = process.requested.try_recv() {
+            if request == FleetRequest::Terminate {
                 // Whether the node may end is a rule (`rules::may_end`). Sending fails only if the node has ended.
                 let _ = process.answers.send(FleetReply::Terminated);
                 process.ingest.idle();

@@ -36,7 +36,7 @@ struct Known<P: Part> {
     input: Option<P::Input>,
     facts: Rc<P::Facts>,
     /// One input of this state, to compare others with an equal fingerprint by.
-    told: Option<P::Input>,
+    given: Option<P::Input>,
 }
 
 /// Resulting state and output of a step.
@@ -113,7 +113,7 @@ impl<P: Part> Parts<P> {
         let (to, is_new) = self.place(&mut part, from, Some(input), context);
         self.steps.insert(key, (to, Rc::clone(&output)));
         if let Some(known) = usize::try_from(from).ok().and_then(|from| self.known.get_mut(from)) {
-            known.told.get_or_insert_with(|| input.clone());
+            known.given.get_or_insert_with(|| input.clone());
         }
         if !is_new {
             self.merged = self.merged.wrapping_add(1);
@@ -139,15 +139,15 @@ impl<P: Part> Parts<P> {
         {
             return part;
         }
-        let mut told = Vec::new();
+        let mut given = Vec::new();
         let mut at = number;
         while let Some(known) = usize::try_from(at).ok().and_then(|at| self.known.get(at)) {
             let Some(input) = &known.input else { break };
-            told.push(input.clone());
+            given.push(input.clone());
             at = known.from;
         }
         let mut part = P::new(context);
-        for input in told.iter().rev() {
+        for input in given.iter().rev() {
             part.tell(input, context);
         }
         part
@@ -158,7 +158,7 @@ impl<P: Part> Parts<P> {
         let next = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         let number = *self.numbers.entry(hash_of(&shape)).or_insert(next);
         if number == next {
-            self.known.push(Known { from, input: input.cloned(), facts: Rc::new(facts), told: None });
+            self.known.push(Known { from, input: input.cloned(), facts: Rc::new(facts), given: None });
         }
         (number, number == next)
     }
@@ -166,7 +166,7 @@ impl<P: Part> Parts<P> {
     /// Checks that another process with an equal fingerprint does what the known one did.
     fn compare(&mut self, number: u32, mut part: P, context: &mut Context) -> Result<(), String> {
         let known = usize::try_from(number).ok().and_then(|number| self.known.get(number));
-        let Some(input) = known.and_then(|known| known.told.clone()) else {
+        let Some(input) = known.and_then(|known| known.given.clone()) else {
             self.keep(number, part);
             return Ok(());
         };

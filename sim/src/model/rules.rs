@@ -109,8 +109,8 @@ fn state_agrees(row: Option<&Row>, node: &node::Facts) -> Result<(), String> {
 ///
 /// # Errors
 /// The connection that is closed.
-pub fn closes_own_only(from: u8, said: &[TickOutput]) -> Result<(), String> {
-    let other = said.iter().find_map(|said| match said {
+pub fn closes_own_only(from: u8, outputs: &[TickOutput]) -> Result<(), String> {
+    let other = outputs.iter().find_map(|output| match output {
         TickOutput::Closes(place) if place / 2 != from / 2 => Some(place / 2),
         _ => None,
     });

@@ -270,13 +270,13 @@ impl Model {
     }
 
     fn tick(&mut self, state: &mut State, input: &tick::Input) -> Result<(), String> {
-        let (to, said) = self.ticks.step(state.tick, input, &mut self.context)?;
+        let (to, outputs) = self.ticks.step(state.tick, input, &mut self.context)?;
         if let tick::Input::Message(from, _) = input {
-            rules::closes_own_only(*from, &said)?;
+            rules::closes_own_only(*from, &outputs)?;
         }
         state.tick = to;
-        for said in said.iter() {
-            match said {
+        for output in outputs.iter() {
+            match output {
                 TickOutput::Message(place, message) => self.change(state, place / 2, place % 2, |wire| {
                     if wire.node {
                         wire.down.push(*message);
@@ -325,7 +325,7 @@ impl Model {
         let mut wires = self.wires.get(place.wires);
         for wire in wires.iter_mut().flatten().filter(|wire| wire.node) {
             if wire.tick {
-                wire.up.extend(&output.said);
+                wire.up.extend(&output.sent);
             }
             if output.hangs_up || output.ended {
                 wire.node = false;

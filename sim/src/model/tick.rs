@@ -168,7 +168,7 @@ impl Tick {
 
     /// Ends the event-loop iteration and runs the work of other threads.
     fn settle(&mut self, context: &mut Context) -> Vec<TickOutput> {
-        let mut said = Vec::new();
+        let mut outputs = Vec::new();
         while let Some(service) = &mut self.service {
             service.plant.end_iteration(&mut self.links);
             let (actions, notices) = (std::mem::take(&mut self.links.actions), std::mem::take(&mut self.links.notices));
@@ -177,7 +177,7 @@ impl Tick {
                 match wish {
                     LinkAction::Send(to, bytes) if place(to) == PUBLISHER => self.acknowledged_by(&bytes),
                     LinkAction::Send(to, bytes) => {
-                        said.extend(
+                        outputs.extend(
                             context.messages.cut(&bytes).into_iter().map(|m| TickOutput::Message(place(to), m)),
                         );
                     }
@@ -186,7 +186,7 @@ impl Tick {
                             && let Some(service) = &mut self.service
                         {
                             mutants::closed(&mut service.plant, which, &mut self.links);
-                            said.push(TickOutput::Closes(place(which)));
+                            outputs.push(TickOutput::Closes(place(which)));
                         }
                     }
                 }
@@ -202,10 +202,10 @@ impl Tick {
             }
         }
         // Output on different connections has no order.
-        said.sort_by_key(|said| match said {
+        outputs.sort_by_key(|output| match output {
             TickOutput::Message(place, _) | TickOutput::Closes(place) => *place,
         });
-        said
+        outputs
     }
 
     /// Handles a response to the publisher: an error has type -128.
@@ -368,7 +368,7 @@ impl Part for Tick {
 
     fn tell(&mut self, input: &Input, context: &mut Context) -> Vec<TickOutput> {
         match self.acts(input, context) {
-            Ok(said) => said,
+            Ok(outputs) => outputs,
             Err(text) => {
                 self.broken.get_or_insert(format!("the tickerplant does not start: {text}"));
                 Vec::new()

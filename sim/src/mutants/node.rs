@@ -20,11 +20,11 @@ const LISTENS_S: u64 = 20;
 
 /// Returns a message as the node gets it; `None` if it does not.
 pub fn receive<'a>(header: &Header, body: &'a [u8], shared: &Shared) -> Option<Cow<'a, [u8]>> {
-    let told = match planted() {
+    let changed = match planted() {
         Some(defect) => changed(header, body, shared, defect).unwrap_or(Delivered::Unchanged),
         None => Delivered::Unchanged,
     };
-    match told {
+    match changed {
         Delivered::Unchanged => Some(Cow::Borrowed(body)),
         Delivered::Instead(body) => Some(Cow::Owned(body)),
         Delivered::Nothing => None,
@@ -105,7 +105,7 @@ pub fn ended(result: Result<(), Fault>) -> Result<(), Fault> {
 }
 
 /// Returns the capacity that a node requests after failed requests for it.
-pub fn wanted(desired: u32, failures: u32) -> u32 {
+pub fn requested(desired: u32, failures: u32) -> u32 {
     if is_planted(Defect::ScalesTwiceOnRetry) { desired.saturating_add(failures) } else { desired }
 }
 
@@ -118,15 +118,15 @@ impl Asking {
         if !is_planted(Defect::RolledNodeReplacesOthers) {
             return (fleet, Asking(None));
         }
-        let (asks, asked) = channel();
-        (asks, Asking(Some((asked, fleet))))
+        let (sender, requests) = channel();
+        (sender, Asking(Some((requests, fleet))))
     }
 
     /// Passes requests on. A node that does not watch launches any more does not say so.
     pub fn pass_on(&self) {
-        let Some((asked, fleet)) = &self.0 else { return };
-        let is_passed = |ask: &FleetRequest| !matches!(ask, FleetRequest::Joined(joined) if joined.is_empty());
+        let Some((requests, fleet)) = &self.0 else { return };
+        let is_passed = |request: &FleetRequest| !matches!(request, FleetRequest::Joined(joined) if joined.is_empty());
         // The fleet's end lives as long as the node.
-        asked.try_iter().filter(is_passed).for_each(|ask| drop(fleet.send(ask)));
+        requests.try_iter().filter(is_passed).for_each(|request| drop(fleet.send(request)));
     }
 }

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 /// The tickerplant receives a message.
 pub fn handle(service: &mut TickService, conn: ConnId, header: &Header, body: &[u8], links: &mut dyn Links) {
-    let told = match planted() {
+    let changed = match planted() {
         Some(defect) => changed(&service.plant, conn, header, body, defect).unwrap_or(Delivered::Unchanged),
         None => Delivered::Unchanged,
     };
-    match told {
+    match changed {
         Delivered::Unchanged => service.handle(conn, header, body, links),
         Delivered::Instead(body) => service.handle(conn, header, &body, links),
         Delivered::Nothing => {}

@@ -188,14 +188,14 @@ impl Day {
         stop: &AtomicBool,
         patience: Duration,
         what: &str,
-        mut wanted: impl FnMut(&ClusterState) -> bool,
+        mut reached: impl FnMut(&ClusterState) -> bool,
     ) -> Result<(), CliError> {
         let by = Instant::now().checked_add(patience);
         loop {
             stopped(stop)?;
             let share = self.view.day_ns as f64 / DAY_NS as f64;
             let answer = self.look(share)?;
-            if wanted(&answer) {
+            if reached(&answer) {
                 return Ok(());
             }
             if by.is_none_or(|by| Instant::now() >= by) {

@@ -56,14 +56,14 @@ pub fn check<E>(
     let mut verdict = Verdict { misses: coverage(&mut held, tip), ..Verdict::default() };
     let mut held_in_all = Proof::new();
     for window in held {
-        let wanted = logged(window.first, window.last)?;
-        let equal = wanted == window.proof;
+        let expected = logged(window.first, window.last)?;
+        let equal = expected == window.proof;
         if !equal {
             verdict.misses.push(format!(
                 "{} is held by {}, but differs from the log: {}",
                 text::window(window.first, Some(window.last)),
                 window.node,
-                difference(&wanted, &window.proof)
+                difference(&expected, &window.proof)
             ));
         }
         held_in_all.merge(&window.proof);
@@ -135,19 +135,19 @@ pub fn coverage(held: &mut [Held], tip: u64) -> Vec<String> {
     misses
 }
 
-fn difference(wanted: &Proof, held: &Proof) -> String {
-    let mut names: Vec<&[u8]> = wanted.iter().chain(held.iter()).map(|(name, _)| name).collect();
+fn difference(expected: &Proof, held: &Proof) -> String {
+    let mut names: Vec<&[u8]> = expected.iter().chain(held.iter()).map(|(name, _)| name).collect();
     names.sort_unstable();
     names.dedup();
-    let differ = names.into_iter().filter(|name| wanted.table(name) != held.table(name));
+    let differ = names.into_iter().filter(|name| expected.table(name) != held.table(name));
     let tables = differ
-        .map(|name| format!("{}: {}", String::from_utf8_lossy(name), pair(&wanted.table(name), &held.table(name))));
+        .map(|name| format!("{}: {}", String::from_utf8_lossy(name), pair(&expected.table(name), &held.table(name))));
     tables.collect::<Vec<_>>().join("; ")
 }
 
-fn pair(wanted: &TableProof, found: &TableProof) -> String {
+fn pair(expected: &TableProof, found: &TableProof) -> String {
     let one = |proof: &TableProof| format!("{} updates {} rows {:016x}", proof.updates, proof.rows, proof.hash);
-    format!("{} against {}", one(wanted), one(found))
+    format!("{} against {}", one(expected), one(found))
 }
 
 /// Parses a node's response to `.rdb.windows`; `None` if it is not such a table.

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn times_are_as_people_say_them() {
-        let said = [5, 65_000, 3_725_000].map(|ms| time(Duration::from_millis(ms)));
-        assert_eq!(said, ["5 ms", "1 min 5 s", "1 h 2 min"]);
+        let shown = [5, 65_000, 3_725_000].map(|ms| time(Duration::from_millis(ms)));
+        assert_eq!(shown, ["5 ms", "1 min 5 s", "1 h 2 min"]);
     }
 }

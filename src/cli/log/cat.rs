@@ -42,7 +42,7 @@ pub fn cat(job: &Job) -> Result<(), CliError> {
         let read = reader.replay(window.clone(), job.chunk_bytes, Instant::now(), |chunk| {
             for (index, bytes) in chunk.iter() {
                 let table = parts(bytes, &job.limits).map(|record| record.table);
-                if !tables.is_empty() && !tables.iter().any(|wanted| Some(wanted.as_slice()) == table) {
+                if !tables.is_empty() && !tables.iter().any(|selected| Some(selected.as_slice()) == table) {
                     continue;
                 }
                 written = print(&mut out, index, bytes, &job.limits, is_json, most_items);

@@ -31,10 +31,10 @@ pub fn proof(job: &Job) -> Result<(), CliError> {
         let window = window.start..last;
         let mut reader =
             LogReader::open(&Env::system(), path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
-        let wanted = |table: &[u8]| tables.is_empty() || tables.iter().any(|name| name == table);
+        let is_selected = |table: &[u8]| tables.is_empty() || tables.iter().any(|name| name == table);
         // The deadline is now: updates that are not in the log yet are not waited for.
         let proof: Result<Proof, LogError> =
-            window_proof(&mut reader, window.clone(), Instant::now(), |_, record, _| match wanted(record.table) {
+            window_proof(&mut reader, window.clone(), Instant::now(), |_, record, _| match is_selected(record.table) {
                 true => Keep::Whole,
                 false => Keep::Skip,
             });

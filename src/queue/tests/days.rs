@@ -47,10 +47,10 @@ fn the_live_ones_last_window_is_only_recorded() {
     let mut b = three();
     b.day_end();
     let proved = QueueEvent::Proved { handle: Handle(2), window: w(90, 100), date: TODAY, ok: false };
-    let said = b.all(proved);
+    let actions = b.all(proved);
     let alarm = Note::new("the node's window differs from the log");
     let alarm = alarm.queue(&QueueName(b"rdb".to_vec())).node("b").window(w(90, 100)).date(TODAY);
-    assert_eq!(said, [Action::Alarm(alarm)]);
+    assert_eq!(actions, [Action::Alarm(alarm)]);
     assert_eq!(b.state(2), State::Live);
 }
 
@@ -94,10 +94,10 @@ fn lost_windows_end_with_their_day() {
     b.disconnect(1);
     b.disconnect(3);
     b.pass(2 * S);
-    let said = b.all(QueueEvent::DayEnd { new_date: TOMORROW });
+    let actions = b.all(QueueEvent::DayEnd { new_date: TOMORROW });
     let note = Note::new("the day ended before any node held the window");
     let note = Action::Note(note.queue(&QueueName(b"rdb".to_vec())).window(w(0, 90)).date(TODAY));
-    assert_eq!(said.first(), Some(&note));
+    assert_eq!(actions.first(), Some(&note));
     assert_eq!(b.lost("rdb"), []);
 }
 
@@ -128,8 +128,8 @@ fn a_live_node_that_missed_the_end_is_live_again_though_its_old_connection_has_n
     b.pass(60 * S);
     b.day_end();
     b.publish(5);
-    let said = b.step(rejoining(4, "b", &[], Some((90, 100))));
-    assert_eq!(said, [Action::Close { handle: Handle(2) }, dropped(4), live(4, 0, 5)]);
+    let actions = b.step(rejoining(4, "b", &[], Some((90, 100))));
+    assert_eq!(actions, [Action::Close { handle: Handle(2) }, dropped(4), live(4, 0, 5)]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn at(handle: i32, queue: &str, instance: &str) -> QueueEvent {
 struct Fleet(Vec<(i32, usize, Vec<String>)>);
 
 impl Fleet {
-    fn hear(&mut self, actions: Vec<Action>) {
+    fn receive(&mut self, actions: Vec<Action>) {
         for action in actions {
             if let Action::Group { handle, desired, joined } = action {
                 let names = joined.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -36,7 +36,7 @@ fn one_queue_on_a_group_requests_its_position_plus_one() {
     let mut b = Bench::new();
     let mut fleet = Fleet::default();
     for at_node in 1..5 {
-        fleet.hear(b.step(at(at_node, "rdb", &format!("i{at_node}"))));
+        fleet.receive(b.step(at(at_node, "rdb", &format!("i{at_node}"))));
         b.publish(10);
         assert_eq!(fleet.desired(at_node), at_node as usize + 1);
         let of = b.queue.by_handle(Handle(at_node)).unwrap();
@@ -52,7 +52,7 @@ fn rolled_alone() -> (Bench, Fleet) {
     let (mut b, mut fleet) = (Bench::new(), Fleet::default());
     b.step(at(1, "rdb", "i1"));
     b.publish(10);
-    fleet.hear(b.roll(1, 10));
+    fleet.receive(b.roll(1, 10));
     (b, fleet)
 }
 
@@ -61,10 +61,10 @@ fn without_a_live_node_a_sealed_one_learns_which_nodes_have_joined() {
     let (mut b, mut fleet) = rolled_alone();
     assert_eq!(fleet.joined(1), ["i1"]);
     b.publish(10);
-    fleet.hear(b.step(at(2, "rdb", "i2")));
+    fleet.receive(b.step(at(2, "rdb", "i2")));
     assert_eq!(fleet.joined(1), [""; 0], "the next live one watches now");
     assert_eq!(fleet.joined(2), ["i1", "i2"]);
-    fleet.hear(b.roll(2, 20));
+    fleet.receive(b.roll(2, 20));
     assert_eq!(fleet.joined(1), ["i1", "i2"]);
     assert_eq!(fleet.joined(2), [""; 0], "the first of those that can ask watches");
 }
@@ -72,8 +72,8 @@ fn without_a_live_node_a_sealed_one_learns_which_nodes_have_joined() {
 #[test]
 fn a_disconnected_live_node_counts_as_joined_for_the_watcher() {
     let (mut b, mut fleet) = rolled_alone();
-    fleet.hear(b.step(at(2, "rdb", "i2")));
-    fleet.hear(b.disconnect(2));
+    fleet.receive(b.step(at(2, "rdb", "i2")));
+    fleet.receive(b.disconnect(2));
     assert_eq!(fleet.joined(1), ["i1", "i2"]);
 }
 
@@ -90,15 +90,15 @@ fn a_node_that_names_no_instance_counts_alone() {
 fn one_launch_serves_two_queues_that_have_a_node_on_every_instance() {
     let mut b = Bench::new();
     let mut fleet = Fleet::default();
-    fleet.hear(b.step(at(1, "a", "i1")));
-    fleet.hear(b.step(at(2, "b", "i1")));
+    fleet.receive(b.step(at(1, "a", "i1")));
+    fleet.receive(b.step(at(2, "b", "i1")));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 2));
-    fleet.hear(b.step(at(3, "a", "i2")));
+    fleet.receive(b.step(at(3, "a", "i2")));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 2), "the other node of i2 is on its way");
-    fleet.hear(b.step(at(4, "b", "i2")));
+    fleet.receive(b.step(at(4, "b", "i2")));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 2));
     b.publish(10);
-    fleet.hear(b.step(QueueEvent::Roll { handle: Handle(1), next: i(10), date: TODAY }));
+    fleet.receive(b.step(QueueEvent::Roll { handle: Handle(1), next: i(10), date: TODAY }));
     assert_eq!((fleet.desired(3), fleet.desired(2)), (3, 2));
 }
 
@@ -106,11 +106,11 @@ fn one_launch_serves_two_queues_that_have_a_node_on_every_instance() {
 fn an_instance_that_does_not_bring_its_other_node_counts_after_a_while() {
     let mut b = Bench::new();
     let mut fleet = Fleet::default();
-    fleet.hear(b.step(at(1, "a", "i1")));
-    fleet.hear(b.step(at(2, "b", "i1")));
-    fleet.hear(b.step(at(3, "a", "i2")));
+    fleet.receive(b.step(at(1, "a", "i1")));
+    fleet.receive(b.step(at(2, "b", "i1")));
+    fleet.receive(b.step(at(3, "a", "i2")));
     let due_ns = b.queue.next_deadline_ns().expect("someone is expected");
-    fleet.hear(b.pass(due_ns - b.now_ns));
+    fleet.receive(b.pass(due_ns - b.now_ns));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (2, 3));
 }
 
@@ -118,12 +118,12 @@ fn an_instance_that_does_not_bring_its_other_node_counts_after_a_while() {
 fn two_queues_with_instances_of_their_own_get_one_each_and_none_too_many() {
     let mut b = Bench::new();
     let mut fleet = Fleet::default();
-    fleet.hear(b.step(at(1, "a", "i1")));
-    fleet.hear(b.step(at(2, "b", "i2")));
+    fleet.receive(b.step(at(1, "a", "i1")));
+    fleet.receive(b.step(at(2, "b", "i2")));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (3, 3), "both ask for the third: one is launched");
-    fleet.hear(b.step(at(3, "a", "i3")));
+    fleet.receive(b.step(at(3, "a", "i3")));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (3, 4), "the other's took it: ask again");
-    fleet.hear(b.step(at(4, "b", "i4")));
+    fleet.receive(b.step(at(4, "b", "i4")));
     assert_eq!((fleet.desired(1), fleet.desired(2)), (4, 4), "there are four");
 }
 
@@ -180,51 +180,51 @@ fn a_live_node_that_the_fleet_replaces_says_so_and_its_successor_does_not_count_
 fn live_nodes_learn_which_instances_have_joined() {
     let mut b = Bench::new();
     let mut fleet = Fleet::default();
-    fleet.hear(b.step(at(1, "rdb", "i1")));
-    fleet.hear(b.step(at(2, "rdb", "i2")));
+    fleet.receive(b.step(at(1, "rdb", "i1")));
+    fleet.receive(b.step(at(2, "rdb", "i2")));
     assert_eq!(fleet.0.last(), Some(&(1, 2, vec!["i1".to_string(), "i2".to_string()])));
-    fleet.hear(b.disconnect(2));
+    fleet.receive(b.disconnect(2));
     assert_eq!(fleet.0.len(), 2, "one that is away has come up");
-    fleet.hear(b.pass(60 * S));
+    fleet.receive(b.pass(60 * S));
     assert_eq!(fleet.0.last(), Some(&(1, 2, vec!["i1".to_string()])));
-    let told = fleet.0.len();
+    let sent = fleet.0.len();
     b.publish(10);
-    fleet.hear(b.pass(S));
-    assert_eq!(fleet.0.len(), told, "told when something has changed");
+    fleet.receive(b.pass(S));
+    assert_eq!(fleet.0.len(), sent, "told when something has changed");
 }
 
 #[test]
 fn instances_of_the_ended_day_have_come_up() {
     let (mut b, mut fleet) = rolled_alone();
     for handle in [2, 3] {
-        fleet.hear(b.step(at(handle, "rdb", &format!("i{handle}"))));
+        fleet.receive(b.step(at(handle, "rdb", &format!("i{handle}"))));
     }
     b.publish(10);
-    fleet.hear(b.roll(2, 20));
+    fleet.receive(b.roll(2, 20));
     b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) });
     b.tip = 0;
-    fleet.hear(b.pass(S));
+    fleet.receive(b.pass(S));
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3"]);
-    fleet.hear(b.step(at(4, "rdb", "i4")));
+    fleet.receive(b.step(at(4, "rdb", "i4")));
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3", "i4"]);
     b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 2) });
-    fleet.hear(b.pass(S));
+    fleet.receive(b.pass(S));
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3", "i4"], "an owner's `.u.end` may run past the end of the next day");
     b.now_ns += departed::KEPT_NS - 2 * S;
     b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 3) });
-    fleet.hear(b.pass(S));
+    fleet.receive(b.pass(S));
     assert_eq!(fleet.joined(3), ["i3", "i4"], "those of the first day are forgotten in the end");
 }
 
 #[test]
 fn a_departed_instance_has_come_up_also_after_a_restart_of_the_tickerplant() {
     let (mut b, mut fleet) = rolled_alone();
-    fleet.hear(b.step(at(2, "rdb", "i2")));
-    fleet.hear(b.step(QueueEvent::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
-    fleet.hear(b.roll(2, 10));
+    fleet.receive(b.step(at(2, "rdb", "i2")));
+    fleet.receive(b.step(QueueEvent::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
+    fleet.receive(b.roll(2, 10));
     b.queue = b.restored();
     b.step(QueueEvent::Restored);
-    fleet.hear(b.step(at(3, "rdb", "i3")));
+    fleet.receive(b.step(at(3, "rdb", "i3")));
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3"]);
 }
 
@@ -252,17 +252,17 @@ fn a_live_node_whose_roll_arrives_after_the_day_has_ended_has_come_up() {
     b.step(QueueEvent::DayEnd { new_date: Date(TODAY.0 + 1) });
     b.tip = 0;
     b.step(QueueEvent::Roll { handle: Handle(1), next: i(10), date: TODAY });
-    fleet.hear(b.step(at(2, "rdb", "i2")));
+    fleet.receive(b.step(at(2, "rdb", "i2")));
     assert_eq!(fleet.joined(2), ["i1", "i2"]);
 }
 
 #[test]
 fn a_drained_instance_has_come_up() {
     let (mut b, mut fleet) = rolled_alone();
-    fleet.hear(b.step(at(2, "rdb", "i2")));
-    fleet.hear(b.step(QueueEvent::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
-    fleet.hear(b.roll(2, 10));
+    fleet.receive(b.step(at(2, "rdb", "i2")));
+    fleet.receive(b.step(QueueEvent::Leaving { handle: Handle(2), leaving: Leaving { by_ns: 0, replaced: true } }));
+    fleet.receive(b.roll(2, 10));
     assert_eq!(b.queue.by_handle(Handle(2)), None);
-    fleet.hear(b.step(at(3, "rdb", "i3")));
+    fleet.receive(b.step(at(3, "rdb", "i3")));
     assert_eq!(fleet.joined(3), ["i1", "i2", "i3"]);
 }

@@ -195,8 +195,8 @@ fn a_part_that_fits_is_kept_out_of_sight_until_the_rest_is_proved() {
     assert_eq!((b.held(1), b.held(3)), (vec![w(0, 90)], vec![]));
     assert_eq!(b.join(4, "d"), [joined(4), take_over(4, w(50, 90))]);
     b.rebuilt(4, w(50, 90));
-    let told = b.proved(4, w(50, 90), true);
-    assert_eq!(told, [handed(1, w(0, 90)), show(3, w(0, 50)), show(4, w(50, 90)), left(1)]);
+    let actions = b.proved(4, w(50, 90), true);
+    assert_eq!(actions, [handed(1, w(0, 90)), show(3, w(0, 50)), show(4, w(50, 90)), left(1)]);
     assert_eq!((b.held(3), b.held(4)), (vec![w(0, 50)], vec![w(50, 90)]));
 }
 
@@ -231,9 +231,9 @@ fn the_stream_of_a_takeover_stops_when_the_draining_node_changes_it() {
     b.step(leave(1));
     b.disconnect(1);
     // The node joins again with part of the window: the other node restarts its takeover with the rest.
-    let told = b.step(rejoining(5, "a", &[w(0, 50)], None));
+    let actions = b.step(rejoining(5, "a", &[w(0, 50)], None));
     let anew = [stop(3), Action::Drop { handle: Handle(3) }, rebuild(3, w(50, 90))];
-    let of_3: Vec<Action> = told.into_iter().filter(|action| anew.contains(action)).collect();
+    let of_3: Vec<Action> = actions.into_iter().filter(|action| anew.contains(action)).collect();
     assert_eq!(of_3, anew);
 }
 
@@ -319,8 +319,8 @@ fn a_node_that_says_at_its_join_that_it_leaves_is_given_nothing() {
 fn a_differing_window_of_a_draining_node_is_lost_and_its_takeover_continues() {
     let mut b = three();
     b.step(leave(1));
-    let told = b.proved(1, w(0, 90), false);
-    assert_eq!(told, [Action::Recheck { handle: Handle(1), window: w(0, 90) }, show(3, w(0, 90)), left(1)]);
+    let actions = b.proved(1, w(0, 90), false);
+    assert_eq!(actions, [Action::Recheck { handle: Handle(1), window: w(0, 90) }, show(3, w(0, 90)), left(1)]);
     assert_eq!(b.state(3), State::Rebuilding { window: w(0, 90), rejections: 0 });
 }
 

@@ -1,5 +1,6 @@
 //! Behaviour of the queue: a test per rule, the paper's known defects, and random schedules.
 
+mod back_off;
 mod days;
 mod groups;
 mod joins;
@@ -7,7 +8,6 @@ mod journal;
 mod leaving;
 mod paper;
 mod random;
-mod rest;
 mod rules;
 
 use super::journal::{Record, read};

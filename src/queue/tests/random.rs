@@ -504,12 +504,12 @@ impl World {
         }
         for (at, node) in self.nodes.iter().enumerate() {
             let Some(handle) = node.handle else { continue };
-            let said = self.b.queue.by_handle(handle);
-            let mut said: Vec<Window> = said.map(|s| s.held.iter().map(|h| h.window).collect()).unwrap_or_default();
+            let listed = self.b.queue.by_handle(handle);
+            let mut listed: Vec<Window> = listed.map(|s| s.held.iter().map(|h| h.window).collect()).unwrap_or_default();
             let mut shown = node.held.clone();
-            said.sort();
+            listed.sort();
             shown.sort();
-            assert_eq!(shown, said, "what node {at} shows, and what the table says");
+            assert_eq!(shown, listed, "what node {at} shows, and what the table says");
         }
     }
 

@@ -41,7 +41,7 @@ impl Seen {
 #[derive(Debug, Default)]
 pub struct CapacityCounters {
     /// Requests for a successor.
-    pub asked: Count,
+    pub requested: Count,
     pub granted: Count,
     /// Requests that the fleet rejected or that did not reach it.
     pub refused: Count,

@@ -15,13 +15,13 @@ pub(super) struct Task {
     began: Instant,
     at: Instant,
     back_off: BackOff,
-    said: Option<Box<FleetError>>,
+    logged: Option<Box<FleetError>>,
 }
 
 impl Task {
     /// A new task is due at once.
     pub fn new(trouble: &'static str, now: Instant) -> Task {
-        Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MAX_NS), said: None }
+        Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MAX_NS), logged: None }
     }
 
     pub fn at(&self) -> Instant {
@@ -54,16 +54,16 @@ impl Task {
 
     /// Logs the success if failures were logged before.
     pub fn succeeded(&self) {
-        if self.said.is_some() {
+        if self.logged.is_some() {
             tracing::info!("succeeded after {} failures: {}", self.failures(), self.trouble);
         }
     }
 
     /// Schedules a retry; `chance` is a random number from 0 to 1.
     pub fn failed(&mut self, error: &FleetError, chance: f64, now: Instant) {
-        if self.said.as_deref() != Some(error) {
+        if self.logged.as_deref() != Some(error) {
             tracing::warn!(%error, "{}; retrying", self.trouble);
-            self.said = Some(Box::new(error.clone()));
+            self.logged = Some(Box::new(error.clone()));
         }
         let pause = Duration::from_nanos(self.back_off.pause_ns(chance));
         self.at = now.checked_add(pause).unwrap_or(now);

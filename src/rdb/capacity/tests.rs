@@ -106,26 +106,27 @@ fn each_reply_of_the_fleet_is_distinguished() {
     for (max, down, expected) in
         [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
     {
-        let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", max, down), TIMEOUT).expect("thread");
-        asks.send(FleetRequest::AtLeast(Demand { instances: None, more: 1 })).expect("running");
+        let Link { requests, answers, .. } =
+            start(&Env::system(), Group::boxed("n3", max, down), TIMEOUT).expect("thread");
+        requests.send(FleetRequest::AtLeast(Demand { instances: None, more: 1 })).expect("running");
         assert_eq!(next(&answers), FleetReply::Scaled(expected));
     }
 }
 
 #[test]
 fn a_fleet_that_keeps_the_node_says_so() {
-    let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
-    asks.send(FleetRequest::Terminate).expect("running");
+    let Link { requests, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
+    requests.send(FleetRequest::Terminate).expect("running");
     assert_eq!(next(&answers), FleetReply::TerminateRefused);
 }
 
 #[test]
 fn the_lead_time_is_reported_once() {
-    let Link { asks, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
-    asks.send(FleetRequest::Ready).expect("running");
+    let Link { requests, answers, .. } = start(&Env::system(), Group::boxed("n3", 9, false), TIMEOUT).expect("thread");
+    requests.send(FleetRequest::Ready).expect("running");
     let first = answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
     assert_eq!(first, FleetReply::LeadTime { lead_ns: 7_000_000_000 });
-    asks.send(FleetRequest::Terminate).expect("running");
+    requests.send(FleetRequest::Terminate).expect("running");
     assert_eq!(answers.recv_timeout(Duration::from_secs(20)).expect("an answer"), FleetReply::TerminateRefused);
 }
 
@@ -134,17 +135,17 @@ struct Reporting {
     group: Group,
     notice: Option<Notice>,
     failures_left: u32,
-    asked: Sender<&'static str>,
+    calls: Sender<&'static str>,
 }
 
 impl Reporting {
     fn boxed(notice: Option<Notice>, failures_left: u32) -> (Box<Reporting>, Receiver<&'static str>) {
-        let (asked, heard) = channel();
-        (Box::new(Reporting { group: *Group::boxed("n3", 9, false), notice, failures_left, asked }), heard)
+        let (calls, made) = channel();
+        (Box::new(Reporting { group: *Group::boxed("n3", 9, false), notice, failures_left, calls }), made)
     }
 
     fn note(&mut self, what: &'static str) -> Result<(), FleetError> {
-        let _ = self.asked.send(what);
+        let _ = self.calls.send(what);
         match self.failures_left.checked_sub(1) {
             None => Ok(()),
             Some(left) => {
@@ -205,55 +206,55 @@ impl Fleet for Reporting {
 #[test]
 fn a_notice_is_sent_once() {
     let notice = Notice { reason: Reason::SpotInterruption, left: None };
-    let (fleet, heard) = Reporting::boxed(Some(notice), 0);
-    let Link { asks, answers, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
+    let (fleet, made) = Reporting::boxed(Some(notice), 0);
+    let Link { requests, answers, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
     assert_eq!(next(&answers), FleetReply::Leave { by: None, reason: Reason::SpotInterruption });
-    asks.send(FleetRequest::Released).expect("running");
-    assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("released"));
+    requests.send(FleetRequest::Released).expect("running");
+    assert_eq!(made.recv_timeout(Duration::from_secs(20)), Ok("released"));
     assert_eq!(next(&answers), FleetReply::Released);
-    asks.send(FleetRequest::Terminate).expect("running");
+    requests.send(FleetRequest::Terminate).expect("running");
     assert_eq!(next(&answers), FleetReply::Terminated, "not the notice again");
 }
 
 #[test]
 fn calls_that_the_fleet_postpones_are_retried() {
-    let (fleet, heard) = Reporting::boxed(None, 2);
-    let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
-    asks.send(FleetRequest::Protect(true)).expect("running");
-    let said: Vec<_> = (0..3).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
-    assert_eq!(said, ["protect"; 3]);
-    asks.send(FleetRequest::Terminate).expect("running");
+    let (fleet, made) = Reporting::boxed(None, 2);
+    let Link { requests, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
+    requests.send(FleetRequest::Protect(true)).expect("running");
+    let calls: Vec<_> = (0..3).map(|_| made.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
+    assert_eq!(calls, ["protect"; 3]);
+    requests.send(FleetRequest::Terminate).expect("running");
     assert_eq!(next(&answers), FleetReply::Terminated);
     assert_eq!(counters.throttled.get(), 2);
 }
 
 #[test]
 fn a_protection_that_another_process_left_is_lifted() {
-    let (mut fleet, heard) = Reporting::boxed(None, 0);
+    let (mut fleet, made) = Reporting::boxed(None, 0);
     fleet.group.protected = true;
     let _link = start(&Env::system(), fleet, TIMEOUT).expect("thread");
-    assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok("unprotect"));
+    assert_eq!(made.recv_timeout(Duration::from_secs(20)), Ok("unprotect"));
 }
 
 #[test]
 fn a_request_that_fails_is_rejected_to_the_node_at_once_and_granted_later() {
     let (fleet, _heard) = Reporting::boxed(None, 2);
-    let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
-    asks.send(at_least(4)).expect("running");
+    let Link { requests, answers, counters, .. } = start(&Env::system(), fleet, TIMEOUT).expect("thread");
+    requests.send(at_least(4)).expect("running");
     assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Refused));
     assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Granted));
-    assert_eq!((counters.asked.get(), counters.refused.get(), counters.granted.get()), (1, 1, 1));
+    assert_eq!((counters.requested.get(), counters.refused.get(), counters.granted.get()), (1, 1, 1));
 }
 
 #[test]
 fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
     let (fleet, _heard) = Reporting::boxed(None, 1);
-    let (asks, answers, mut calls) = calls(Env::system().clock, fleet, TIMEOUT);
-    asks.send(at_least(5)).expect("held");
+    let (requests, answers, mut calls) = calls(Env::system().clock, fleet, TIMEOUT);
+    requests.send(at_least(5)).expect("held");
     calls.work();
     assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Refused));
     for desired in [3, 6] {
-        asks.send(FleetRequest::AtMost(desired)).expect("held");
+        requests.send(FleetRequest::AtMost(desired)).expect("held");
     }
     calls.work();
     let (pending, _) = calls.worker.demand.as_mut().expect("not granted yet");
@@ -262,31 +263,31 @@ fn a_request_under_way_is_for_no_more_nodes_than_are_wanted_by_now() {
 
 #[test]
 fn an_instance_that_never_joins_is_replaced_once() {
-    let (fleet, heard) = Reporting::boxed(None, 1);
-    let Link { asks, answers, counters, .. } = start(&Env::system(), fleet, Duration::ZERO).expect("thread");
-    asks.send(FleetRequest::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
+    let (fleet, made) = Reporting::boxed(None, 1);
+    let Link { requests, answers, counters, .. } = start(&Env::system(), fleet, Duration::ZERO).expect("thread");
+    requests.send(FleetRequest::Joined(["n1", "n3"].map(String::from).to_vec())).expect("running");
     assert_eq!(next(&answers), FleetReply::Late { instance: "n2".to_string() });
     // The first attempt was throttled.
-    let said: Vec<_> = (0..2).map(|_| heard.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
-    assert_eq!(said, ["replace n2"; 2]);
-    asks.send(FleetRequest::Terminate).expect("running");
+    let calls: Vec<_> = (0..2).map(|_| made.recv_timeout(Duration::from_secs(20)).expect("asked")).collect();
+    assert_eq!(calls, ["replace n2"; 2]);
+    requests.send(FleetRequest::Terminate).expect("running");
     assert_eq!(next(&answers), FleetReply::Terminated, "not late again");
     assert_eq!((counters.late.get(), counters.replaced.get()), (1, 1));
 }
 
 #[test]
 fn capacity_removed_at_the_end_of_the_day_is_not_requested_again() {
-    let (mut fleet, heard) = Reporting::boxed(None, 0);
+    let (mut fleet, made) = Reporting::boxed(None, 0);
     // The instances appear later.
     fleet.group.members.clear();
-    let (asks, answers, mut calls) = calls(Env::system().clock, fleet, TIMEOUT);
-    asks.send(at_least(4)).expect("held");
+    let (requests, answers, mut calls) = calls(Env::system().clock, fleet, TIMEOUT);
+    requests.send(at_least(4)).expect("held");
     calls.work();
-    assert_eq!(heard.try_recv(), Ok("at least"));
+    assert_eq!(made.try_recv(), Ok("at least"));
     assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Granted));
-    asks.send(FleetRequest::DayEnd).expect("held");
+    requests.send(FleetRequest::DayEnd).expect("held");
     let _ = calls.worker.saw(&Description { desired: 2, ..Description::default() });
     calls.work();
     calls.work();
-    assert_eq!(heard.try_recv().ok(), None, "set back, and as wanted");
+    assert_eq!(made.try_recv().ok(), None, "set back, and as wanted");
 }

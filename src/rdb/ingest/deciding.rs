@@ -85,7 +85,7 @@ impl Ingest {
             match action {
                 Action::ScaleOut => {
                     tracing::info!("requesting a successor");
-                    self.requests.ask(FleetRequest::AtLeast(self.requests.to_ask_for(self.policy.has_scaled())));
+                    self.requests.send(FleetRequest::AtLeast(self.requests.to_request(self.policy.has_scaled())));
                 }
                 Action::Roll => {
                     self.roll();
@@ -101,11 +101,11 @@ impl Ingest {
                     todo.extend(self.policy.step(PolicyEvent::RowsLeft(0), self.now_ns()));
                 }
                 Action::Rejoin => self.link.outdate(),
-                Action::Terminate => self.requests.ask(FleetRequest::Terminate),
-                Action::Protect(on) => self.requests.ask(FleetRequest::Protect(on)),
+                Action::Terminate => self.requests.send(FleetRequest::Terminate),
+                Action::Protect(on) => self.requests.send(FleetRequest::Protect(on)),
                 Action::Announce => todo.extend(self.announce()),
                 Action::Abandon => self.log_abandoned_windows(),
-                Action::Release => self.requests.ask(FleetRequest::Released),
+                Action::Release => self.requests.send(FleetRequest::Released),
                 Action::End => self.shared.end(Ending::Left),
                 Action::Report => self.report(),
             }
@@ -113,7 +113,7 @@ impl Ingest {
         if self.policy.phase() != phase_before {
             // The watch over launches may have moved to another node: forget the joined instances until the tickerplant
             // reports them again.
-            self.requests.ask(FleetRequest::Joined(Vec::new()));
+            self.requests.send(FleetRequest::Joined(Vec::new()));
         }
     }
 

@@ -33,7 +33,7 @@ impl Ingest {
     fn greeted(&mut self) {
         self.link.joined();
         self.tell_ready();
-        self.requests.ask(FleetRequest::Ready);
+        self.requests.send(FleetRequest::Ready);
     }
 
     pub(super) fn has_queue_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -47,7 +47,7 @@ impl Ingest {
     /// the tables; if that fails, they arrive when the node becomes live.
     fn greet_paper(&mut self) -> Result<(), Fault> {
         self.speaks(Dialect::Paper);
-        self.link.ask(About::Schemas, self.env.clock.now(), |writer| writer.chars(foreign::SCHEMAS))
+        self.link.request(About::Schemas, self.env.clock.now(), |writer| writer.chars(foreign::SCHEMAS))
     }
 
     pub(super) fn schemas_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -57,12 +57,12 @@ impl Ingest {
         };
         match tables {
             Ok(mut tables) => {
-                let wanted = &self.options.subscription.tables;
-                let is_wanted = |table: &crate::table::Schema| {
+                let requested = &self.options.subscription.tables;
+                let is_requested = |table: &crate::table::Schema| {
                     let name = crate::table::symbol::text(table.name);
-                    wanted.is_empty() || wanted.iter().any(|wanted| wanted.as_bytes() == name)
+                    requested.is_empty() || requested.iter().any(|requested| requested.as_bytes() == name)
                 };
-                tables.retain(is_wanted);
+                tables.retain(is_requested);
                 self.define(tables)?;
             }
             Err(reason) => tracing::info!(%reason, "the tickerplant sends the schemas when this node becomes live"),
@@ -107,9 +107,9 @@ impl Ingest {
             Ok(view) => view,
             Err(ClientError::Server(name)) if name == NO_JOIN => {
                 return match Dialect::forced(self.options.protocol) {
-                    None => {
-                        self.link.ask(About::HasQueue, self.env.clock.now(), |writer| writer.chars(foreign::HAS_QUEUE))
-                    }
+                    None => self
+                        .link
+                        .request(About::HasQueue, self.env.clock.now(), |writer| writer.chars(foreign::HAS_QUEUE)),
                     Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
                 };
             }
@@ -166,7 +166,7 @@ impl Ingest {
             return Err(Fault::Fatal(reason.to_string()));
         }
         let question = foreign::stock_subscribe(&self.options.subscription);
-        self.link.ask(About::Subscribe, self.env.clock.now(), |writer| writer.chars(&question))
+        self.link.request(About::Subscribe, self.env.clock.now(), |writer| writer.chars(&question))
     }
 
     pub(super) fn subscribe_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {

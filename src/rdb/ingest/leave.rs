@@ -34,28 +34,28 @@ struct Departure {
 /// The requested shutdown of a node, and what it announces.
 #[derive(Debug, Default)]
 pub(super) struct Leave {
-    asked: Option<PendingShutdown>,
+    requested: Option<PendingShutdown>,
     departure: Option<Departure>,
 }
 
 impl Leave {
     /// The process was asked to end. Returns whether for the first time, which sets the deadlines.
-    fn asked(&mut self, by: Instant, unanswered_at: Instant) -> bool {
-        let is_first = self.asked.is_none();
+    fn requested(&mut self, by: Instant, unanswered_at: Instant) -> bool {
+        let is_first = self.requested.is_none();
         if is_first {
-            self.asked = Some(PendingShutdown { by, unanswered_at });
+            self.requested = Some(PendingShutdown { by, unanswered_at });
         }
         is_first
     }
 
     /// Returns the deadline of the pending request to end.
     fn by(&self) -> Option<Instant> {
-        self.asked.map(|asked| asked.by)
+        self.requested.map(|requested| requested.by)
     }
 
     /// Returns the deadline if the fleet has not replied in half of the time, so that the rest remains for the handoff.
     fn unanswered(&self, now: Instant) -> Option<Instant> {
-        self.asked.filter(|asked| now >= asked.unanswered_at).map(|asked| asked.by)
+        self.requested.filter(|requested| now >= requested.unanswered_at).map(|requested| requested.by)
     }
 
     fn departs(&mut self, by_ns: i64, reason: &'static str) {
@@ -106,8 +106,8 @@ impl Ingest {
         match now.checked_add(within).filter(|_| self.link.is_native()) {
             Some(by) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
             Some(by) => {
-                if self.leave.asked(by, now.checked_add(within / 2).unwrap_or(by)) {
-                    self.requests.ask(FleetRequest::Leaving);
+                if self.leave.requested(by, now.checked_add(within / 2).unwrap_or(by)) {
+                    self.requests.send(FleetRequest::Leaving);
                 }
             }
             None => self.shared.end(Ending::Asked),
@@ -196,8 +196,8 @@ mod tests {
     fn a_node_leaves_without_the_fleets_reply_after_half_of_its_time() {
         let (now, within) = (Instant::now(), Duration::from_secs(60));
         let mut leave = Leave::default();
-        assert!(leave.asked(now + within, now + within / 2));
-        assert!(!leave.asked(now + within * 2, now + within), "the first deadline stands");
+        assert!(leave.requested(now + within, now + within / 2));
+        assert!(!leave.requested(now + within * 2, now + within), "the first deadline stands");
         let at = |time| leave.unanswered(now + time);
         assert_eq!((at(within / 3), at(within / 2)), (None, Some(now + within)));
     }
@@ -208,7 +208,7 @@ mod tests {
         assert!(leave.announcement(true).is_none());
         leave.departs(5, "rebalance");
         leave.departs(9, "spot");
-        let said = leave.announcement(true).expect("it leaves");
-        assert_eq!((said.when.by_ns, said.when.replaced, said.reason), (9, true, b"spot".to_vec()));
+        let announced = leave.announcement(true).expect("it leaves");
+        assert_eq!((announced.when.by_ns, announced.when.replaced, announced.reason), (9, true, b"spot".to_vec()));
     }
 }

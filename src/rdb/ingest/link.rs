@@ -234,7 +234,7 @@ impl Link {
     }
 
     /// Sends a sync request to the tickerplant.
-    pub fn ask(&mut self, about: About, now: Instant, question: impl FnOnce(&mut Writer<'_>)) -> Result<(), Fault> {
+    pub fn request(&mut self, about: About, now: Instant, question: impl FnOnce(&mut Writer<'_>)) -> Result<(), Fault> {
         let request = message::message(MessageKind::Sync, question);
         let request = request.map_err(|error| Fault::Fatal(format!("cannot query the tickerplant: {error}")))?;
         self.out.extend_from_slice(&request);
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn messages_before_the_date_are_handled_before_those_behind_it() {
         let mut link = open();
-        link.ask(About::Date, Instant::now(), |writer| writer.chars(".u.d")).expect("it is small");
+        link.request(About::Date, Instant::now(), |writer| writer.chars(".u.d")).expect("it is small");
         let update = header(MessageKind::Async);
         assert_eq!(link.receive(&update, b"a"), Received::Passed);
         assert_eq!(link.next_earlier(), None, "the response comes first");

@@ -163,19 +163,19 @@ impl Ingest {
     /// tickerplant turns out to be unreachable.
     pub fn run(&mut self, ready: impl FnOnce() + Send + 'static) {
         self.ready = Some(Box::new(ready));
-        let mut told = false;
+        let mut is_logged = false;
         while !self.shared.is_ending() {
             let address = &self.options.tickerplant;
             let pause = match Client::connect(address, ANSWER_WITHIN, *self.link.limits()) {
                 Ok(mut client) => {
                     tracing::info!(tickerplant = %address, "connected to the tickerplant");
-                    told = false;
+                    is_logged = false;
                     client.set_keepalive(MAX_SILENCE);
                     let result = self.prove(&mut client).and_then(|()| self.session(&mut client));
                     self.ended(result)
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut is_logged, true) {
                         tracing::warn!(%error, "waiting for the tickerplant");
                     }
                     self.next_pause()

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 impl Ingest {
     /// Handles one message. Returns false if other work is due before the next message.
-    pub(super) fn react(&mut self, told: ToNode) -> bool {
-        let result = match told {
+    pub(super) fn react(&mut self, message: ToNode) -> bool {
+        let result = match message {
             ToNode::Live(live) => self.become_live(live),
             ToNode::Rebuild(rebuild) => self.rebuild(rebuild),
             ToNode::Streamed { first, last } => self.streamed(first, last),
@@ -49,11 +49,11 @@ impl Ingest {
             }
             ToNode::Group { desired, joined } => {
                 let watches = !joined.is_empty();
-                self.requests.ask(FleetRequest::Joined(joined));
+                self.requests.send(FleetRequest::Joined(joined));
                 if watches {
-                    match self.requests.wanted(desired, self.policy.has_scaled()) {
+                    match self.requests.set_desired(desired, self.policy.has_scaled()) {
                         Changed::Nothing => {}
-                        Changed::Fewer(most) => self.requests.ask(FleetRequest::AtMost(most)),
+                        Changed::Fewer(most) => self.requests.send(FleetRequest::AtMost(most)),
                         Changed::Again => self.step(PolicyEvent::NodesMissing),
                     }
                 }
@@ -235,7 +235,7 @@ impl Ingest {
         }
         tracing::info!(rows = self.intake.rows(), "end of day: dropping all rows");
         self.count_queries();
-        self.requests.ask(FleetRequest::DayEnd);
+        self.requests.send(FleetRequest::DayEnd);
         self.keep_day(date, is_live);
         self.step(PolicyEvent::DayEnd);
         if !is_live {

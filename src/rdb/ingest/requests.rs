@@ -16,7 +16,7 @@ pub(super) enum Changed {
 
 /// The line to the fleet thread, and the capacity to request.
 pub(super) struct Requests {
-    asks: Sender<FleetRequest>,
+    sender: Sender<FleetRequest>,
     answers: Receiver<FleetReply>,
     /// Desired capacity to request for this node's successor.
     desired: Option<u32>,
@@ -27,13 +27,13 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub fn new((asks, answers): (Sender<FleetRequest>, Receiver<FleetReply>)) -> Requests {
-        Requests { asks, answers, desired: None, missing: None, standbys: None }
+    pub fn new((sender, answers): (Sender<FleetRequest>, Receiver<FleetReply>)) -> Requests {
+        Requests { sender, answers, desired: None, missing: None, standbys: None }
     }
 
     /// The fleet thread lives as long as this one. If it died, no reply comes and the policy repeats the request.
-    pub fn ask(&self, ask: FleetRequest) {
-        let _ = self.asks.send(ask);
+    pub fn send(&self, request: FleetRequest) {
+        let _ = self.sender.send(request);
     }
 
     pub fn next_answer(&self) -> Option<FleetReply> {
@@ -76,10 +76,10 @@ impl Requests {
     }
 
     /// Records the capacity to request for a successor; `has_scaled`: it was requested.
-    pub fn wanted(&mut self, desired: u32, has_scaled: bool) -> Changed {
+    pub fn set_desired(&mut self, desired: u32, has_scaled: bool) -> Changed {
         let before = self.desired.replace(desired);
         if before.is_some_and(|before| desired < before)
-            && let Some(most) = self.to_ask_for(has_scaled).instances
+            && let Some(most) = self.to_request(has_scaled).instances
         {
             Changed::Fewer(most)
         } else if has_scaled && before.is_some_and(|before| desired > before) {
@@ -90,7 +90,7 @@ impl Requests {
     }
 
     /// Returns the capacity to request: for this node's successor, if wanted, and for missing nodes.
-    pub fn to_ask_for(&self, has_scaled: bool) -> Demand {
+    pub fn to_request(&self, has_scaled: bool) -> Demand {
         let successor = self.desired.filter(|_| has_scaled || self.missing.is_none());
         let more = self.missing.map_or(1, |missing| missing.more.max(1));
         Demand { instances: successor.max(self.missing.and_then(|missing| missing.instances)), more }
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn a_request_is_lowered_when_a_node_has_left_and_repeated_when_another_queue_took_the_instance() {
         let mut requests = requests();
-        let changes = [3, 2, 2, 4].map(|desired| requests.wanted(desired, true));
+        let changes = [3, 2, 2, 4].map(|desired| requests.set_desired(desired, true));
         assert_eq!(changes, [Changed::Nothing, Changed::Fewer(2), Changed::Nothing, Changed::Again]);
-        assert_eq!(requests.wanted(5, false), Changed::Nothing, "nothing was requested");
+        assert_eq!(requests.set_desired(5, false), Changed::Nothing, "nothing was requested");
     }
 
     #[test]
@@ -123,9 +123,9 @@ mod tests {
         let mut requests = requests();
         requests.placed(Some(4));
         requests.misses(demand(3, 2));
-        assert_eq!((requests.to_ask_for(false), requests.to_ask_for(true)), (demand(3, 2), demand(5, 2)));
+        assert_eq!((requests.to_request(false), requests.to_request(true)), (demand(3, 2), demand(5, 2)));
         requests.granted();
-        assert_eq!(requests.to_ask_for(false), demand(5, 1));
+        assert_eq!(requests.to_request(false), demand(5, 1));
     }
 
     #[test]
@@ -134,8 +134,8 @@ mod tests {
         requests.placed(Some(4));
         requests.misses(demand(3, 2));
         requests.day_ended(true);
-        assert_eq!(requests.to_ask_for(true), demand(2, 1));
+        assert_eq!(requests.to_request(true), demand(2, 1));
         requests.day_ended(false);
-        assert_eq!(requests.to_ask_for(true).instances, None, "a tickerplant in q reports no positions");
+        assert_eq!(requests.to_request(true).instances, None, "a tickerplant in q reports no positions");
     }
 }

@@ -73,7 +73,7 @@ impl Ingest {
         }
         self.replay_on()?;
         if self.day.asks() {
-            return self.link.ask(About::Date, self.env.clock.now(), |writer| writer.chars(".u.d"));
+            return self.link.request(About::Date, self.env.clock.now(), |writer| writer.chars(".u.d"));
         }
         if self.link.rejoins() {
             // A window was assigned while the fleet refused to end this node: what is under way for it belongs to the join before.
@@ -102,7 +102,7 @@ impl Ingest {
     pub fn ended(&mut self, result: Result<(), Fault>) -> Duration {
         let closed = self.link.close(self.env.clock.now());
         // Without a connection the node does not know which instances have joined.
-        self.requests.ask(FleetRequest::Joined(Vec::new()));
+        self.requests.send(FleetRequest::Joined(Vec::new()));
         let is_without_log = matches!(result, Err(Fault::NoLog(_)));
         self.after_session(result, closed.had_joined);
         if is_without_log {

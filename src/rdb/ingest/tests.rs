@@ -289,7 +289,7 @@ fn a_log_that_became_another_while_the_tickerplant_takes_the_rows_for_its_own_is
     let (mut node, ..) = node_with_a_window();
     joined(&mut node, 1, 7, 1, false).expect("the first that it learns of");
     let result = joined(&mut node, 2, 8, 1, false);
-    assert!(matches!(result, Err(Fault::Connection(_))), "{result:?}");
+    assert!(matches!(result, Err(Fault::JoinsAgain(_))), "{result:?}");
     assert!(node.intake.open_window().is_none());
 }
 

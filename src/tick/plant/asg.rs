@@ -54,7 +54,7 @@ impl Plant {
         let count = member.count_today(count, tip);
         let count = count.ok_or_else(|| QError::with("domain", format!("there are {tip} updates so far")))?;
         let key = self.schemas.key(&member.subscription, member.form, false);
-        let everything = key.tables.iter().all(|wanted| *wanted == Some(Symbols::All));
+        let everything = key.tables.iter().all(|requested| *requested == Some(Symbols::All));
         if everything || count <= from {
             let event = QueueEvent::Roll { handle: handle(conn), next: UpdateIndex(count), date };
             return self.step_queue(event, None, ctl).map_or(Ok(()), Err);
@@ -247,13 +247,13 @@ impl Plant {
     ///
     /// # Errors
     /// `domain` for a node that is not live.
-    pub fn asg_from(&mut self, asked: UpdateIndex, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+    pub fn asg_from(&mut self, requested: UpdateIndex, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         self.settle(ctl);
         let own = self.queue.core().by_handle(handle(conn));
         if !own.is_some_and(|of| of.state == State::Live) {
             return Err(QError::with("domain", "only a live node can request the feed"));
         }
-        let next = self.queue.feed_position(handle(conn), asked);
+        let next = self.queue.feed_position(handle(conn), requested);
         if next.0 > self.feed.tip().index {
             return Err(QError::with("domain", format!("update {next} is beyond the tip {}", self.feed.tip().index)));
         }

@@ -202,8 +202,8 @@ impl Plant {
     /// Adds a live member to `.u.w`.
     fn show_subscribed(&mut self, conn: ConnId) {
         let Some(member) = self.queue.member(handle(conn)) else { return };
-        for (table, wanted) in self.schemas.wanted(&member.subscription) {
-            self.subscriptions.add(table, conn, wanted);
+        for (table, requested) in self.schemas.requested(&member.subscription) {
+            self.subscriptions.add(table, conn, requested);
         }
     }
 

@@ -14,7 +14,7 @@ const PROOFS_KEPT: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Proofs {
     held: BTreeMap<ProofKey, Proof>,
-    wanted: BTreeSet<ProofKey>,
+    expected: BTreeSet<ProofKey>,
 }
 
 impl Proofs {
@@ -26,32 +26,32 @@ impl Proofs {
     }
 
     pub fn want(&mut self, key: ProofKey) {
-        self.wanted.insert(key);
+        self.expected.insert(key);
     }
 
     pub fn is_wanted(&self, key: &ProofKey) -> bool {
-        self.wanted.contains(key)
+        self.expected.contains(key)
     }
 
     pub fn forget(&mut self, handle: Handle) {
         self.held.retain(|(of, ..), _| *of != handle);
-        self.wanted.retain(|(of, ..)| *of != handle);
+        self.expected.retain(|(of, ..)| *of != handle);
     }
 
     /// Drops the proof of a window that is not to be proved.
     pub fn forget_unwanted(&mut self, key: &ProofKey) {
-        if !self.wanted.contains(key) {
+        if !self.expected.contains(key) {
             self.held.remove(key);
         }
     }
 
     /// Takes the proof of a wanted window, if it has arrived.
     pub fn take(&mut self, key: &ProofKey) -> Option<Proof> {
-        if !self.wanted.contains(key) {
+        if !self.expected.contains(key) {
             return None;
         }
         let proof = self.held.remove(key)?;
-        self.wanted.remove(key);
+        self.expected.remove(key);
         Some(proof)
     }
 }
@@ -85,7 +85,7 @@ mod tests {
         proofs.came(key(5, 9), Proof::new());
         proofs.want(key(5, 8));
         proofs.forget(Handle(5));
-        assert!(proofs.held.is_empty() && proofs.wanted.is_empty());
+        assert!(proofs.held.is_empty() && proofs.expected.is_empty());
     }
 
     #[test]

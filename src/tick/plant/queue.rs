@@ -243,10 +243,10 @@ impl QueueShell {
     }
 
     /// Returns where to feed a node that requests the updates from `asked` on.
-    pub fn feed_position(&mut self, handle: Handle, asked: UpdateIndex) -> UpdateIndex {
+    pub fn feed_position(&mut self, handle: Handle, requested: UpdateIndex) -> UpdateIndex {
         let member = self.members.get_mut(&handle);
         let ended = member.is_some_and(|member| std::mem::take(&mut member.from_start));
-        if ended { UpdateIndex(0) } else { asked }
+        if ended { UpdateIndex(0) } else { requested }
     }
 
     /// A day ends after so many updates.

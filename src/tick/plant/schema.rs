@@ -108,7 +108,7 @@ impl Schemas {
     }
 
     /// Returns the tables of a subscription with the symbols of each.
-    pub fn wanted(&self, subscription: &Subscription) -> Vec<(usize, RequestedSymbols)> {
+    pub fn requested(&self, subscription: &Subscription) -> Vec<(usize, RequestedSymbols)> {
         let of = |syms: &[Vec<u8>]| match syms {
             [] => RequestedSymbols::All,
             syms if syms.iter().any(Vec::is_empty) => RequestedSymbols::All,
@@ -128,16 +128,16 @@ impl Schemas {
 
     /// Returns the tables of a subscription, in the order of `.u.t`.
     pub fn tables_of(&self, subscription: &Subscription) -> Vec<Schema> {
-        let wanted: BTreeSet<usize> = self.wanted(subscription).into_iter().map(|(table, _)| table).collect();
-        let chosen = self.sorted.iter().filter(|table| wanted.contains(table));
+        let requested: BTreeSet<usize> = self.requested(subscription).into_iter().map(|(table, _)| table).collect();
+        let chosen = self.sorted.iter().filter(|table| requested.contains(table));
         chosen.filter_map(|table| Some(self.tables.get(*table)?.schema.clone())).collect()
     }
 
     /// Returns the fan-out group of a queue's subscription. Never merged, because nodes count updates.
     pub fn key(&self, subscription: &Subscription, form: Form, compress: bool) -> LaneKey {
         let mut own = Subscriptions::new(self.tables.len());
-        for (table, wanted) in self.wanted(subscription) {
-            own.add(table, (), wanted);
+        for (table, requested) in self.requested(subscription) {
+            own.add(table, (), requested);
         }
         own.key((), form, false, compress)
     }
@@ -221,8 +221,8 @@ mod tests {
             .map(|schema| crate::table::symbol::text(schema.name).to_vec())
             .collect();
         assert_eq!((names, schemas.sorted()), (vec![b"quote".to_vec(), b"trade".to_vec()], &[1, 0][..]));
-        let wanted = schemas.wanted(&subscription(&["trade"], &["A", "B"]));
-        assert_eq!(wanted, [(0, RequestedSymbols::List(vec![b"A".to_vec(), b"B".to_vec()]))]);
+        let requested = schemas.requested(&subscription(&["trade"], &["A", "B"]));
+        assert_eq!(requested, [(0, RequestedSymbols::List(vec![b"A".to_vec(), b"B".to_vec()]))]);
     }
 
     #[test]

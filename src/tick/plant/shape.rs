@@ -43,14 +43,14 @@ pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
             continue;
         }
         let left_ns = sub.resume_by_ns.zip(now_ns).map(|(at_ns, now_ns)| at_ns.saturating_sub(now_ns));
-        let rest = queue
-            .rest(sub.id)
+        let back_off = queue
+            .back_off(sub.id)
             .zip(now_ns)
-            .map(|(rest, now_ns)| (rest.pause_ns, rest.until_ns.map(|until_ns| until_ns.saturating_sub(now_ns))));
+            .map(|(own, now_ns)| (own.pause_ns, own.until_ns.map(|until_ns| until_ns.saturating_sub(now_ns))));
         let able = now_ns.is_none() || queue.is_able(sub);
         let _ = write!(
             out,
-            "[{} {} {:?} {:?} held {:?} leaves {:?} {left_ns:?} rest {rest:?} {able}]",
+            "[{} {} {:?} {:?} held {:?} leaves {:?} {left_ns:?} back-off {back_off:?} {able}]",
             sub.label(),
             sub.queue,
             sub.handle.filter(|_| now_ns.is_some()),

@@ -9,7 +9,7 @@ use crate::config::Limit;
 use crate::metrics;
 use crate::net::{ConnId, Links};
 use crate::protocol::read::name;
-use crate::protocol::{tables, wanted};
+use crate::protocol::{requested, tables};
 use crate::q::error::QError;
 use crate::tick::core::refusal::is_blank;
 use crate::tick::core::schema::Form;
@@ -168,11 +168,11 @@ impl Plant {
             b"" => None,
             name => Some(self.schemas.tables().find(name).ok_or_else(|| no_table(name))?.0),
         };
-        let wanted = match args.get(1) {
+        let requested = match args.get(1) {
             None => RequestedSymbols::All,
             Some(atom) if name(atom) == Some(b"") || atom.is_null() => RequestedSymbols::All,
-            Some(list) => RequestedSymbols::List(wanted(list).map_err(malformed)?),
+            Some(list) => RequestedSymbols::List(requested(list).map_err(malformed)?),
         };
-        Ok((table, wanted))
+        Ok((table, requested))
     }
 }

@@ -70,10 +70,10 @@ impl Plant {
         for table in self.schemas.sorted() {
             let entries = self.subscriptions.of(*table);
             writer.list_head(entries.len());
-            for (conn, wanted) in entries {
+            for (conn, requested) in entries {
                 writer.list_head(2);
                 writer.atom_int(conn.handle());
-                match wanted {
+                match requested {
                     RequestedSymbols::All => writer.symbol(""),
                     RequestedSymbols::List(list) => writer.symbols(list),
                 }

@@ -211,14 +211,14 @@ impl Partitions {
     }
 
     /// Returns one partition of a table: the partition field, then the columns in `wanted` (`None` for all).
-    pub fn read(&self, context: &mut Context, index: usize, table: Sym, wanted: Option<&[Sym]>) -> Held<Table> {
+    pub fn read(&self, context: &mut Context, index: usize, table: Sym, needed: Option<&[Sym]>) -> Held<Table> {
         context.tick()?;
         let folder = self.folder(context, index, table)?;
         let mut held = if folder.join(".d").exists() {
             let names = kept::column_names(context, &folder)?;
-            let is_wanted = |n: &Sym| wanted.is_none_or(|w| w.contains(n));
+            let is_needed = |n: &Sym| needed.is_none_or(|w| w.contains(n));
             // Read at least one column: it gives the row count.
-            let kept: Vec<Sym> = match names.iter().copied().filter(is_wanted).collect::<Vec<_>>() {
+            let kept: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
                 none if none.is_empty() => names.into_iter().take(1).collect(),
                 some => some,
             };

@@ -52,11 +52,11 @@ fn a_window_given_back_is_offered_again_after_pauses_that_double() {
     for _ in 0..9 {
         let due = b.queue.next_deadline_ns().expect("it is offered again");
         let mut paused = due - b.now_ns;
-        let mut said = b.pass(paused);
-        while !said.iter().any(|action| matches!(action, Action::MakeLive { .. })) {
+        let mut actions = b.pass(paused);
+        while !actions.iter().any(|action| matches!(action, Action::MakeLive { .. })) {
             let more = b.queue.next_deadline_ns().expect("it is offered again") - b.now_ns;
             paused += more;
-            said = b.pass(more);
+            actions = b.pass(more);
         }
         pauses.push(paused / S);
         b.roll(1, 0);
@@ -87,7 +87,7 @@ fn an_unassignable_window_is_logged_once() {
     b.join(2, "b");
     b.publish(100);
     reports(&mut b, 2, 80.0);
-    let alarms = |said: Vec<Action>| said.iter().filter(|action| matches!(action, Action::Alarm(_))).count();
+    let alarms = |actions: Vec<Action>| actions.iter().filter(|action| matches!(action, Action::Alarm(_))).count();
     let roll = QueueEvent::Roll { handle: Handle(1), next: i(90), date: TODAY };
     assert_eq!(alarms(b.all(roll)), 1);
     assert_eq!(alarms(b.all(QueueEvent::Tick)), 0);

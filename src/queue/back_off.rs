@@ -29,8 +29,8 @@ impl Status {
 impl Queue {
     /// Returns whether a standby can take a window now.
     pub fn is_able(&self, sub: &Subscriber) -> bool {
-        let rests = self.rests.get(&sub.id).is_some_and(|rest| rest.until_ns.is_some());
-        !rests && !self.status.get(&sub.id).is_some_and(Status::is_full)
+        let is_backing_off = self.back_offs.get(&sub.id).is_some_and(|back_off| back_off.until_ns.is_some());
+        !is_backing_off && !self.status.get(&sub.id).is_some_and(Status::is_full)
     }
 
     /// Returns the number of standbys of a queue that cannot take a window now.
@@ -39,8 +39,8 @@ impl Queue {
     }
 
     /// Returns the back-off of a node that gave a window back.
-    pub fn rest(&self, id: SubscriberId) -> Option<BackOff> {
-        self.rests.get(&id).copied()
+    pub fn back_off(&self, id: SubscriberId) -> Option<BackOff> {
+        self.back_offs.get(&id).copied()
     }
 
     fn unable_of<'a>(&'a self, queue: &'a QueueName) -> impl Iterator<Item = &'a Subscriber> {
@@ -61,22 +61,23 @@ impl Queue {
     }
 
     /// Starts the back-off of a node that gave its window back before it took an update.
-    pub(super) fn rests(&mut self, id: SubscriberId) {
+    pub(super) fn start_back_off(&mut self, id: SubscriberId) {
         let (first_ns, most_ns) = (self.params.rest_first_ns, self.params.rest_most_ns);
-        let pause_ns = self.rests.get(&id).map_or(first_ns, |rest| rest.pause_ns.saturating_mul(2).min(most_ns));
-        self.rests.insert(id, BackOff { until_ns: Some(self.now_ns.saturating_add(pause_ns)), pause_ns });
+        let pause_ns =
+            self.back_offs.get(&id).map_or(first_ns, |back_off| back_off.pause_ns.saturating_mul(2).min(most_ns));
+        self.back_offs.insert(id, BackOff { until_ns: Some(self.now_ns.saturating_add(pause_ns)), pause_ns });
     }
 
     /// Returns the ends of all back-offs.
-    pub(super) fn rests_due_ns(&self) -> impl Iterator<Item = i64> {
-        self.rests.values().filter_map(|rest| rest.until_ns)
+    pub(super) fn back_offs_due_ns(&self) -> impl Iterator<Item = i64> {
+        self.back_offs.values().filter_map(|back_off| back_off.until_ns)
     }
 
     /// Ends the back-offs that are over.
-    pub(super) fn end_rests(&mut self) {
+    pub(super) fn end_back_offs(&mut self) {
         let now_ns = self.now_ns;
-        for rest in self.rests.values_mut() {
-            rest.until_ns = rest.until_ns.filter(|until_ns| *until_ns > now_ns);
+        for back_off in self.back_offs.values_mut() {
+            back_off.until_ns = back_off.until_ns.filter(|until_ns| *until_ns > now_ns);
         }
     }
 
@@ -84,7 +85,7 @@ impl Queue {
     pub(super) fn next_standby(&self, queue: &QueueName, native_only: bool) -> Option<SubscriberId> {
         let can =
             |s: &&Subscriber| s.is_waiting_here(queue) && self.is_able(s) && (!native_only || s.kind() == Kind::Native);
-        let pause_ns = |s: &&Subscriber| self.rests.get(&s.id).map_or(0, |rest| rest.pause_ns);
+        let pause_ns = |s: &&Subscriber| self.back_offs.get(&s.id).map_or(0, |back_off| back_off.pause_ns);
         self.subscribers.iter().filter(can).min_by_key(|s| (pause_ns(s), s.id)).map(|s| s.id)
     }
 

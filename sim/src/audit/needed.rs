@@ -9,9 +9,9 @@ const REMEMBERED_NS: u64 = 120_000_000_000;
 
 /// Recent needs of each group: time and number of instances.
 #[derive(Debug, Default)]
-pub struct Wanted(BTreeMap<usize, VecDeque<(u64, u32)>>);
+pub struct Needed(BTreeMap<usize, VecDeque<(u64, u32)>>);
 
-impl Wanted {
+impl Needed {
     /// Records how many instances a group needs now.
     pub fn note(&mut self, group: usize, instances: u32, now_ns: u64) {
         let of = self.0.entry(group).or_default();
@@ -41,12 +41,12 @@ impl Wanted {
     ///
     /// # Errors
     /// More instances were requested than the group recently needed.
-    pub fn check(&self, group: usize, asked: u32) -> Result<(), Broken> {
+    pub fn check(&self, group: usize, requested: u32) -> Result<(), Broken> {
         let most = self.0.get(&group).and_then(|of| of.front()).map_or(0, |(_, most)| *most);
-        if asked <= most {
+        if requested <= most {
             return Ok(());
         }
-        Err(Broken(format!("group {group} got a request for {asked} instances, where {most} are enough")))
+        Err(Broken(format!("group {group} got a request for {requested} instances, where {most} are enough")))
     }
 }
 
@@ -56,14 +56,14 @@ mod tests {
 
     #[test]
     fn recently_needed_instances_may_be_requested_and_no_more() {
-        let mut wanted = Wanted::default();
-        wanted.note(0, 3, 0);
-        wanted.note(0, 2, REMEMBERED_NS);
-        assert_eq!(wanted.check(0, 3), Ok(()));
-        assert!(wanted.check(0, 4).is_err());
-        assert_eq!((wanted.latest(0), wanted.latest(1)), (2, 0));
-        wanted.note(0, 2, REMEMBERED_NS + 1);
-        assert!(wanted.check(0, 3).is_err());
-        assert!(wanted.check(1, 1).is_err());
+        let mut needed = Needed::default();
+        needed.note(0, 3, 0);
+        needed.note(0, 2, REMEMBERED_NS);
+        assert_eq!(needed.check(0, 3), Ok(()));
+        assert!(needed.check(0, 4).is_err());
+        assert_eq!((needed.latest(0), needed.latest(1)), (2, 0));
+        needed.note(0, 2, REMEMBERED_NS + 1);
+        assert!(needed.check(0, 3).is_err());
+        assert!(needed.check(1, 1).is_err());
     }
 }
