@@ -26,9 +26,21 @@ fn running(description: &Description) -> Vec<(String, u32)> {
     ids.collect::<Option<_>>().unwrap_or_default()
 }
 
+/// Name of an instance, which has a tag of its supervisor before its number.
+fn name(port: u16, number: u32) -> String {
+    let members = operator(port).describe().expect("the fleet answers").members;
+    let mut names = members.into_iter().map(|member| member.instance);
+    names.find(|name| name.ends_with(&format!("-{number}"))).expect("there is such an instance")
+}
+
+/// A caller that is no instance.
+fn operator(port: u16) -> Local {
+    member(port, "operator")
+}
+
 /// The instances, once there are `count` and all of them run.
 fn wait_for_running(port: u16, count: usize) -> Vec<(String, u32)> {
-    let mut fleet = member(port, "idle-1");
+    let mut fleet = operator(port);
     wait_for("instances to run", || {
         Some(running(&fleet.describe().expect("the fleet answers"))).filter(|running| running.len() == count)
     })
@@ -38,7 +50,7 @@ fn wait_for_running(port: u16, count: usize) -> Vec<(String, u32)> {
 fn it_starts_with_its_minimum_and_grows_on_request() {
     let (_process, port) = fleet(&["--min", "2", "--max", "4"]);
     assert_eq!(wait_for_running(port, 2).len(), 2);
-    let mut first = member(port, "idle-1");
+    let mut first = operator(port);
     for _ in 0..2 {
         assert_eq!(first.at_least(3).expect("an answer"), Capacity::Granted { desired: 3 });
     }
@@ -48,15 +60,15 @@ fn it_starts_with_its_minimum_and_grows_on_request() {
 #[test]
 fn one_that_is_replaced_has_notice_until_it_is_released() {
     let (_process, port) = fleet(&[]);
-    let first = wait_for_running(port, 1)[0].1;
-    let mut own = member(port, "idle-1");
+    let (name, first) = wait_for_running(port, 1).remove(0);
+    let mut own = member(port, &name);
     own.ready().expect("an answer");
     assert_eq!(own.notice().expect("an answer"), None);
-    own.replace("idle-1").expect("an answer");
+    own.replace(&name).expect("an answer");
     let notice = own.notice().expect("an answer").expect("a notice");
     assert_eq!(notice.reason, Reason::Unhealthy);
     assert!(notice.left.is_some_and(|left| !left.is_zero()), "{notice:?}");
-    assert_eq!(wait_for_running(port, 2)[1].0, "idle-2", "its successor starts meanwhile");
+    assert!(wait_for_running(port, 2)[1].0.ends_with("-2"), "its successor starts meanwhile");
     assert!(is_running(first));
     own.released().expect("an answer");
     wait_for("the first to end", || (!is_running(first)).then_some(()));
@@ -65,16 +77,16 @@ fn one_that_is_replaced_has_notice_until_it_is_released() {
 #[test]
 fn a_group_that_is_made_smaller_leaves_those_that_are_protected() {
     let (_process, port) = fleet(&["--min", "0", "--max", "2"]);
-    let mut first = member(port, "idle-1");
-    first.at_least(2).expect("an answer");
-    wait_for_running(port, 2);
+    operator(port).at_least(2).expect("an answer");
+    let name = wait_for_running(port, 2).remove(0).0;
+    let mut first = member(port, &name);
     first.protect(true).expect("an answer");
     let address = format!("127.0.0.1:{port}").parse().expect("an address");
     let mut operator = Client::connect(&address, Duration::from_secs(30), Limits::default()).expect("connected");
     let smaller = Call::Exactly { group: "idle".to_string(), desired: 0 };
     operator.request(&smaller.encode()).expect("done");
     let left = wait_for_running(port, 1);
-    assert_eq!(left[0].0, "idle-1");
+    assert_eq!(left[0].0, name);
     first.protect(false).expect("an answer");
     wait_for_running(port, 0);
 }
@@ -87,7 +99,7 @@ fn its_status_is_a_table() {
     let output = elastick(&["fleet", "status", "--fleet", &address, "--group", "idle"]).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.starts_with("group idle: 2 desired of 2 to 10"), "{text}");
-    for word in ["instance", "stage", "idle-1", "idle-2", "starting", "process"] {
+    for word in ["instance", "stage", &name(port, 1), &name(port, 2), "starting", "process"] {
         assert!(text.contains(word), "{text}");
     }
     assert!(!text.contains("zone"), "only what a supervisor knows: {text}");
@@ -96,7 +108,7 @@ fn its_status_is_a_table() {
 #[test]
 fn it_rejects_more_than_its_maximum() {
     let (_process, port) = fleet(&["--max", "2"]);
-    let refused = member(port, "idle-1").at_least(3).expect("an answer");
+    let refused = operator(port).at_least(3).expect("an answer");
     assert!(matches!(refused, Capacity::Refused { desired: 2, .. }), "{refused:?}");
 }
 
@@ -105,22 +117,22 @@ fn a_killed_child_is_replaced() {
     let (_process, port) = fleet(&[]);
     let before = wait_for_running(port, 1);
     signal(before[0].1, "KILL");
-    let mut fleet = member(port, "idle-1");
+    let mut fleet = operator(port);
     let after = wait_for("another instance", || {
         Some(running(&fleet.describe().expect("the fleet answers"))).filter(|now| now.len() == 1 && *now != before)
     });
-    assert_eq!(after[0].0, "idle-2");
+    assert!(after[0].0.ends_with("-2"), "{after:?}");
 }
 
 #[test]
 fn a_terminated_child_ends_and_is_not_replaced() {
     let (_process, port) = fleet(&[]);
-    member(port, "idle-1").at_least(2).expect("an answer");
+    operator(port).at_least(2).expect("an answer");
     let children = wait_for_running(port, 2);
-    member(port, "idle-1").terminate_me().expect("it may go");
+    member(port, &name(port, 1)).terminate_me().expect("it may go");
     assert_eq!(wait_for_running(port, 1), children[1..]);
     wait_for("the child to end", || (!is_running(children[0].1)).then_some(()));
-    let kept = member(port, "idle-2").terminate_me();
+    let kept = member(port, &name(port, 2)).terminate_me();
     assert!(matches!(&kept, Err(FleetError::Refused(reason)) if reason.contains("minimum")), "{kept:?}");
 }
 
@@ -128,7 +140,7 @@ fn a_terminated_child_ends_and_is_not_replaced() {
 fn lead_time_is_measured_until_ready() {
     let (_process, port) = fleet(&["--launch-delay", "100ms"]);
     wait_for_running(port, 1);
-    let mut first = member(port, "idle-1");
+    let mut first = member(port, &name(port, 1));
     first.ready().expect("an answer");
     let description = first.describe().expect("an answer");
     assert_eq!(description.members[0].stage, Stage::InService);
