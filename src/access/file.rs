@@ -153,6 +153,7 @@ impl RoleEntry {
             node: self.node.and_then(Which::names),
             operator: self.operator,
             by_name: true,
+            proved: false,
         }
     }
 }
@@ -187,7 +188,8 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<Vec<u8>, User>, String> {
                 .ok_or_else(|| format!("[users.{name}]: there is no role {role:?}; roles are {}", known()))?;
             grants.unite(role);
         }
-        let password = entry.password.map_or(Kept::None, |text| Kept::read(text.as_bytes()));
+        let password = entry.password.map_or(Ok(Kept::None), |text| Kept::read(text.as_bytes()));
+        let password = password.map_err(|reason| format!("[users.{name}]: {reason}"))?;
         let user = User { password, certificates: entry.certificates, grants: Arc::new(grants) };
         Ok((name.into_bytes(), user))
     };

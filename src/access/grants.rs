@@ -144,6 +144,8 @@ pub struct Grants {
     pub operator: bool,
     /// A users file grants these roles by name, so `--allow` and `-b`, which hold for all clients, do not limit them further.
     pub by_name: bool,
+    /// The connection has proved that it is a node, which is no matter of its user.
+    pub proved: bool,
 }
 
 impl Grants {
@@ -191,6 +193,13 @@ impl Grants {
         self.query.unite(&other.query);
         self.operator |= other.operator;
         self.by_name |= other.by_name;
+        self.proved |= other.proved;
+    }
+
+    /// Adds the role of a node that has proved itself.
+    pub fn prove(&mut self) {
+        self.node = Some(Names::All);
+        self.proved = true;
     }
 
     /// Whether the role is granted, for any table or queue at all.

@@ -62,7 +62,7 @@ fn passwords_may_be_plain_or_hashed() {
         ("dee", "", false),
         ("", "", false),
     ] {
-        assert_eq!(users.admits(user.as_bytes(), password.as_bytes()).is_some(), admitted, "{user}:{password}");
+        assert_eq!(users.check(user.as_bytes(), password.as_bytes()).decide().is_some(), admitted, "{user}:{password}");
     }
 }
 
@@ -70,8 +70,28 @@ fn passwords_may_be_plain_or_hashed() {
 fn a_hash_is_not_a_password() {
     let digest = hex(&md5(b"secret"));
     let users = users("hash", &format!("ann:{digest}\n"), &[]).unwrap();
-    assert!(users.admits(b"ann", digest.as_bytes()).is_none());
+    assert!(users.check(b"ann", digest.as_bytes()).decide().is_none());
     assert_eq!(users.weak(), [("MD5", 1)].into());
+}
+
+#[test]
+fn a_slow_hash_is_checked_elsewhere_for_unknown_users_too() {
+    let text = format!("ann:{}\nbob:plain\n", hashed(b"secret").unwrap());
+    let users = users("slow", &text, &[]).unwrap();
+    for (user, password, admitted) in [("ann", "secret", true), ("ann", "Secret", false), ("cy", "secret", false)] {
+        let check = users.check(user.as_bytes(), password.as_bytes());
+        assert!(matches!(check, Check::Slow(_)), "{user}");
+        assert_eq!(check.decide().is_some(), admitted, "{user}:{password}");
+    }
+    assert!(matches!(users.check(b"bob", b"plain"), Check::Admitted(_)));
+    assert_eq!(users.weak(), [("plain text", 1)].into());
+}
+
+#[test]
+fn a_hash_that_cannot_be_used_is_refused_with_its_user() {
+    assert!(
+        refused("[users.ann]\npassword = \"$argon2id$x\"\nroles = []\n").contains("[users.ann]: the password's hash")
+    );
 }
 
 #[test]
@@ -82,10 +102,10 @@ fn a_line_without_a_password_is_named() {
 #[test]
 fn users_of_kdb_are_clients_and_named_ones_operators() {
     let users = users("operators", "ann:a\nbob:b\n", &["bob", "cy"]).unwrap();
-    let (ann, bob) = (users.admits(b"ann", b"a").unwrap(), users.admits(b"bob", b"b").unwrap());
+    let (ann, bob) = (users.check(b"ann", b"a").decide().unwrap(), users.check(b"bob", b"b").decide().unwrap());
     assert_eq!(Role::ALL.map(|role| ann.has(role)), [true, true, true, false, false]);
     assert_eq!(Role::ALL.map(|role| bob.has(role)), [true, true, true, false, true]);
-    assert!(users.admits(b"cy", b"").is_none());
+    assert!(users.check(b"cy", b"").decide().is_none());
 }
 
 #[test]
@@ -107,7 +127,7 @@ fn a_user_has_the_union_of_the_roles() {
 #[test]
 fn a_user_without_a_password_logs_in_with_a_certificate_only() {
     let users = users("firm.toml", FIRM, &[]).unwrap();
-    assert!(users.admits(b"node", b"").is_none());
+    assert!(users.check(b"node", b"").decide().is_none());
     assert_eq!(users.of_certificate("rdb.example.com"), Some(&b"node"[..]));
     assert_eq!(users.of_certificate("other.example.com"), None);
     assert!(users.grants(b"node").is_some_and(|grants| grants.joins(b"rdb") && !grants.has(Role::Query)));
@@ -140,10 +160,10 @@ fn a_union_with_all_is_all() {
 #[test]
 fn without_users_named_operators_are_the_only_ones() {
     let operators = |names: &[&[u8]]| names.iter().map(|name| name.to_vec()).collect();
-    let has = |access: &Anyone, user: &[u8]| access.admits(user, b"").unwrap().operator;
+    let has = |access: &Anyone, user: &[u8]| access.check(user, b"").decide().unwrap().operator;
     assert!(has(&Anyone::new(operators(&[])), b""));
     let named = Anyone::new(operators(&[b"ann"]));
     assert!(has(&named, b"ann") && !has(&named, b"bob"));
     let checked = Anyone::checked(operators(&[]));
-    assert!(!has(&checked, b"ann") && !checked.admits(b"ann", b"").unwrap().has(Role::Node));
+    assert!(!has(&checked, b"ann") && !checked.check(b"ann", b"").decide().unwrap().has(Role::Node));
 }

@@ -2,14 +2,24 @@
 
 use super::file::{self, FileError, User};
 use super::member::CLUSTER_USER;
-use super::{Access, Grants, kdb_file};
+use super::password::{Kept, Verify};
+use super::watch;
+use super::{Access, Check, Grants, kdb_file};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 /// Users of a file, with their passwords and roles.
 pub struct Users {
     users: BTreeMap<Vec<u8>, User>,
+    /// A slow hash, computed for unknown users too: how long a login takes must not show which users exist.
+    any_hash: Option<Arc<str>>,
+    path: PathBuf,
+    operators: BTreeSet<Vec<u8>>,
+    /// Users of changed files.
+    changed: Option<Receiver<Users>>,
 }
 
 impl Users {
@@ -34,7 +44,12 @@ impl Users {
                 Arc::make_mut(&mut user.grants).operator = true;
             }
         }
-        Ok(Users { users })
+        let any_hash = users.values().find_map(|user| match &user.password {
+            Kept::Argon2(hash) => Some(Arc::clone(hash)),
+            _ => None,
+        });
+        let (path, operators) = (path.to_path_buf(), operators.clone());
+        Ok(Users { users, any_hash, path, operators, changed: None })
     }
 
     /// Returns the user with this name in a verified certificate.
@@ -44,7 +59,7 @@ impl Users {
     }
 
     /// Returns how many passwords are kept in each weak form.
-    pub fn weak(&self) -> BTreeMap<&'static str, usize> {
+    pub(super) fn weak(&self) -> BTreeMap<&'static str, usize> {
         let mut weak = BTreeMap::new();
         for form in self.users.values().filter_map(|user| user.password.weakness()) {
             let count: &mut usize = weak.entry(form).or_default();
@@ -55,13 +70,35 @@ impl Users {
 }
 
 impl Access for Users {
-    fn admits(&self, user: &[u8], password: &[u8]) -> Option<Arc<Grants>> {
-        let user = self.users.get(user)?;
-        user.password.is(password).then(|| Arc::clone(&user.grants))
+    fn check(&self, user: &[u8], password: &[u8]) -> Check {
+        let verify = |hash: &Arc<str>, grants| {
+            Check::Slow(Verify { hash: Arc::clone(hash), password: password.to_vec(), grants })
+        };
+        let user = self.users.get(user);
+        match (user.map(|user| (&user.password, &user.grants)), &self.any_hash) {
+            (Some((Kept::Argon2(hash), grants)), _) => verify(hash, Some(Arc::clone(grants))),
+            (Some((kept, grants)), _) if kept.is(password) => Check::Admitted(Arc::clone(grants)),
+            (Some(_), _) | (None, None) => Check::Refused,
+            (None, Some(hash)) => verify(hash, None),
+        }
     }
 
     fn grants(&self, user: &[u8]) -> Option<Arc<Grants>> {
         self.users.get(user).map(|user| Arc::clone(&user.grants))
+    }
+
+    fn watch(&mut self, wake: Box<dyn Fn() + Send>) -> io::Result<()> {
+        let (path, operators) = (self.path.clone(), self.operators.clone());
+        let read = move || Users::read(&path, &operators);
+        self.changed = Some(watch::start(self.path.clone(), read, wake)?);
+        Ok(())
+    }
+
+    fn reload(&mut self) -> bool {
+        let Some(users) = self.changed.as_ref().and_then(|changed| changed.try_iter().last()) else { return false };
+        tracing::info!(path = %self.path.display(), users = users.users.len(), "the users file was read again");
+        (self.users, self.any_hash) = (users.users, users.any_hash);
+        true
     }
 
     fn is_checked(&self) -> bool {
@@ -69,19 +106,49 @@ impl Access for Users {
     }
 }
 
+/// Returns how a process checks logins: by a users file, only by the owner's `.z.pw` (`has_handler`), or not at all.
+///
+/// # Errors
+/// The users file cannot be read or parsed.
+pub fn open(
+    path: Option<&Path>,
+    operators: BTreeSet<Vec<u8>>,
+    has_handler: bool,
+) -> Result<Box<dyn Access>, FileError> {
+    let Some(path) = path else {
+        return Ok(Box::new(if has_handler { Anyone::checked(operators) } else { Anyone::new(operators) }));
+    };
+    let users = Users::read(path, &operators)?;
+    for (form, passwords) in users.weak() {
+        tracing::warn!(path = %path.display(), passwords, "passwords are kept as {form}; `elastick passwd` makes hashes that cannot be guessed fast");
+    }
+    Ok(Box::new(users))
+}
+
 /// Access to a process whose nodes prove themselves: [`CLUSTER_USER`] may connect, and do nothing before its proof.
 pub struct WithCluster(pub Box<dyn Access>);
 
 impl Access for WithCluster {
-    fn admits(&self, user: &[u8], password: &[u8]) -> Option<Arc<Grants>> {
+    fn check(&self, user: &[u8], password: &[u8]) -> Check {
         match user == CLUSTER_USER.as_bytes() {
-            true => Some(Arc::default()),
-            false => self.0.admits(user, password),
+            true => Check::Admitted(Arc::default()),
+            false => self.0.check(user, password),
         }
     }
 
     fn grants(&self, user: &[u8]) -> Option<Arc<Grants>> {
-        self.0.grants(user)
+        match user == CLUSTER_USER.as_bytes() {
+            true => Some(Arc::default()),
+            false => self.0.grants(user),
+        }
+    }
+
+    fn watch(&mut self, wake: Box<dyn Fn() + Send>) -> io::Result<()> {
+        self.0.watch(wake)
+    }
+
+    fn reload(&mut self) -> bool {
+        self.0.reload()
     }
 
     fn is_checked(&self) -> bool {
@@ -115,8 +182,8 @@ impl Anyone {
 }
 
 impl Access for Anyone {
-    fn admits(&self, user: &[u8], _: &[u8]) -> Option<Arc<Grants>> {
-        self.grants(user)
+    fn check(&self, user: &[u8], _: &[u8]) -> Check {
+        self.grants(user).map_or(Check::Refused, Check::Admitted)
     }
 
     fn grants(&self, user: &[u8]) -> Option<Arc<Grants>> {

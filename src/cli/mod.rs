@@ -8,6 +8,7 @@ pub mod fleet;
 mod json;
 mod log;
 pub mod logging;
+mod passwd;
 #[cfg(feature = "points")]
 mod points;
 pub mod progress;
@@ -38,6 +39,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Feed, command: feed::command, run: feed::run },
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
+    Subcommand { program: Program::Passwd, command: passwd::command, run: passwd::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
     Subcommand { program: Program::Rdb, command: rdb::command, run: rdb::run },
     Subcommand { program: Program::Tick, command: tick::command, run: tick::run },
@@ -109,7 +111,7 @@ fn local_time(program: Program) -> Result<(), CliError> {
         Program::Demo | Program::Feed | Program::Q | Program::Rdb | Program::Tick => {
             system_zone().map(drop).map_err(CliError::Usage)
         }
-        Program::Fleet | Program::Log => Ok(()),
+        Program::Fleet | Program::Log | Program::Passwd => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::CliError;
 use crate::access::member::ClusterSecret;
-use crate::access::{Access, Anyone, Users};
+use crate::access::{self, Access};
 use crate::config::{Settings, options};
 use crate::q::startup::StartupError;
 use clap::{Arg, ArgMatches};
@@ -63,11 +63,7 @@ pub fn access(settings: &Settings, has_handler: bool) -> Result<Box<dyn Access>,
     let of_users = settings.find(&options::USERS)?;
     let of_access = settings.find(&options::ACCESS)?.filter(|text| text != "1").map(PathBuf::from);
     let operators = settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect();
-    Ok(match of_users.or(of_access) {
-        Some(path) => Box::new(Users::read(&path, &operators).map_err(CliError::failed)?),
-        None if has_handler => Box::new(Anyone::checked(operators)),
-        None => Box::new(Anyone::new(operators)),
-    })
+    access::open(of_users.or(of_access).as_deref(), operators, has_handler).map_err(CliError::failed)
 }
 
 /// Reads the cluster's secret, if there is one.

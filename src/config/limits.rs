@@ -89,6 +89,8 @@ limits! {
         "Maximum length of a handshake: user, password and capability byte";
     handshake_ns, "limit-handshake-time", nanoseconds, 5_000_000_000, "5s", [Tick, Rdb],
         "Time within which a client must complete its handshake";
+    logins, "limit-logins", count, 64, "64", [Tick, Rdb],
+        "Maximum number of logins whose password hash (Argon2) waits to be computed";
     inbox_bytes, "limit-inbox", bytes, 256 << 20, "256MiB", [Tick, Rdb],
         "Receive buffer of one connection: bytes of incomplete messages";
     inboxes_bytes, "limit-inboxes", bytes, 2 << 30, "2GiB", [Tick, Rdb],

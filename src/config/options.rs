@@ -21,6 +21,7 @@ pub enum Program {
     Log,
     Q,
     Demo,
+    Passwd,
 }
 
 impl Program {
@@ -34,9 +35,11 @@ impl Program {
             Program::Log => "log",
             Program::Q => "q",
             Program::Demo => "demo",
+            Program::Passwd => "passwd",
         }
     }
 
+    /// Programs with options.
     pub const ALL: [Program; 7] =
         [Program::Tick, Program::Rdb, Program::Feed, Program::Fleet, Program::Log, Program::Q, Program::Demo];
 }

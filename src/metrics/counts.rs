@@ -13,10 +13,12 @@ static COUNTS: [AtomicU64; Id::ALL.len()] = [const { AtomicU64::new(0) }; Id::AL
 static REFUSALS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; Limit::ALL.len()];
 
 /// Metrics counted here.
-const COUNTED: [Id; 7] = [
+const COUNTED: [Id; 9] = [
     Id::Bugs,
     Id::ConnectionsAccepted,
     Id::LoginsRefused,
+    Id::LoginsLockedOut,
+    Id::UsersReloadFailures,
     Id::HttpRequests,
     Id::CloudWatchSent,
     Id::CloudWatchFailed,

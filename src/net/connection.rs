@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::Instant;
 use tracing::Span;
 
-/// A login whose password is right, on which another thread decides.
+/// A login on which another thread decides: first on its password, if its hash is slow, then the owner's `.z.pw`.
 #[derive(Debug)]
 pub(super) struct PendingLogin {
     pub(super) credentials: handshake::Credentials,
     /// Bytes received after the handshake.
     pub(super) rest: Vec<u8>,
-    pub(super) grants: Arc<Grants>,
+    /// What the user may do, once the password is known to be right.
+    pub(super) grants: Option<Arc<Grants>>,
 }
 
 /// State of an open connection.

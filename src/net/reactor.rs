@@ -3,6 +3,7 @@
 //! One iteration: wait for readiness, read each ready connection once and deliver its messages, notify the service (`iteration_ended`), write the
 //! queued data. The limit of one read per connection and iteration is for fairness: a publisher that never pauses cannot starve the others.
 
+mod checks;
 mod login;
 mod pages;
 mod reading;
@@ -19,6 +20,7 @@ use crate::config::{Limit, Limits};
 use crate::less;
 use crate::metrics::{self, Id};
 use crate::points::{self, Point};
+use checks::Checks;
 use mio::{Events, Poll, Token, Waker};
 use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress};
 use std::collections::VecDeque;
@@ -109,6 +111,8 @@ pub struct NetLimits {
     pub http_connections: usize,
     pub http_request_bytes: usize,
     pub http_body_bytes: usize,
+    /// Logins whose password hash waits to be computed.
+    pub logins: usize,
     pub web_message_bytes: usize,
     pub http_time: Duration,
     pub http_idle: Duration,
@@ -136,6 +140,7 @@ impl NetLimits {
             http_connections: size(limits.http_connections),
             http_request_bytes: size(limits.http_request_bytes),
             http_body_bytes: size(limits.http_body_bytes),
+            logins: size(limits.logins),
             web_message_bytes: size(limits.web_message_bytes),
             http_time: Duration::from_nanos(limits.http_time_ns),
             http_idle: Duration::from_nanos(limits.http_idle_ns),
@@ -158,7 +163,7 @@ pub struct Reactor<S> {
     events: Events,
     control: Control,
     listeners: Listeners,
-    access: Box<dyn Access>,
+    checks: Checks,
     /// Pending connections: accepted, handshake not complete, by deadline.
     pending: VecDeque<(Instant, ConnId)>,
     watchdog: Option<Watchdog>,
@@ -203,6 +208,7 @@ impl<S: Service> Reactor<S> {
         service: S,
     ) -> io::Result<Reactor<S>> {
         listeners.register(parts.poll.registry())?;
+        let checks = Checks::new(access, Arc::clone(&parts.waker), limits.logins)?;
         let control = Control::new(parts.poll.registry().try_clone()?, parts.waker, limits);
         let events = Events::with_capacity(1024);
         let pending = VecDeque::new();
@@ -211,7 +217,7 @@ impl<S: Service> Reactor<S> {
             events,
             control,
             listeners,
-            access,
+            checks,
             pending,
             watchdog: None,
             open_pages: &[],
@@ -274,8 +280,10 @@ impl<S: Service> Reactor<S> {
             self.accept();
         }
         if woken {
+            self.adopt_users();
             self.service.woken(&mut self.control);
         }
+        self.finish_checks();
         self.finish_logins();
         self.finish_verdicts();
         self.finish_pages();

@@ -5,7 +5,7 @@ mod http;
 use super::client::ClientError;
 use super::http::{self as pages, Page};
 use super::*;
-use crate::access::{Access, Anyone, Grants};
+use crate::access::{Access, Anyone, Check, Grants};
 use crate::config::{Address, Limits};
 use proto::{Header, MessageKind, Value, encode};
 use std::collections::BTreeSet;
@@ -213,8 +213,8 @@ fn a_message_may_come_byte_by_byte() {
 fn wrong_passwords_are_rejected_without_a_byte() {
     struct Nobody;
     impl Access for Nobody {
-        fn admits(&self, user: &[u8], password: &[u8]) -> Option<Arc<Grants>> {
-            ((user, password) == (b"ann", b"pw")).then(Arc::default)
+        fn check(&self, user: &[u8], password: &[u8]) -> Check {
+            if (user, password) == (b"ann", b"pw") { Check::Admitted(Arc::default()) } else { Check::Refused }
         }
 
         fn grants(&self, _: &[u8]) -> Option<Arc<Grants>> {

@@ -10,7 +10,7 @@ use super::report::Constants;
 use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
-use crate::access::{Access, Anyone, LOOPBACK_NOTE, Users, listen_on};
+use crate::access::{self, Access, LOOPBACK_NOTE, listen_on};
 use crate::env::Env;
 use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
@@ -104,12 +104,8 @@ impl Evaluated {
 
 /// Returns how logins are checked: by the users file, by `.z.pw`, or not at all.
 fn access(options: &NodeOptions, program: &Evaluated) -> io::Result<Box<dyn Access>> {
-    let has_handler = || program.startup.globals.iter().any(|(name, _)| symbol::text(*name) == Handler::Login.name());
-    Ok(match &options.users {
-        Some(path) => Box::new(Users::read(path, &BTreeSet::new()).map_err(io::Error::other)?),
-        None if has_handler() => Box::new(Anyone::checked(BTreeSet::new())),
-        None => Box::new(Anyone::new(BTreeSet::new())),
-    })
+    let has_handler = program.startup.globals.iter().any(|(name, _)| symbol::text(*name) == Handler::Login.name());
+    access::open(options.users.as_deref(), BTreeSet::new(), has_handler).map_err(io::Error::other)
 }
 
 /// Binds the port and acquires everything that can fail at the start.

@@ -1,11 +1,13 @@
 //! Roles: what each user of a users file may do, and what everyone may without one.
 
-use crate::harness::{Directory, Process, elastick};
+use crate::harness::{Directory, Process, elastick, signal, wait_for};
 use crate::tick_support::{PATIENCE, Tick, all, call, eventually, ids, name_of, told, trades};
 use elastick::net::Client;
 use elastick::net::client::ClientError;
 use proto::{Limits, Value};
 use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
 
 const FIRM: &str = r#"
     [roles.desk]
@@ -236,12 +238,12 @@ fn the_owners_handler_decides_on_functions_of_u() {
 fn without_users_a_process_serves_this_machine_only() {
     let mut process = Process::start(&mut elastick(&["tick", "sym", "-p", "0", "--unix-sockets="]));
     let port = process.number_after("listening on");
-    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
     // On Linux the whole of 127/8 is this machine, but the process listens on one address of it.
-    assert!(std::net::TcpStream::connect(("127.0.0.2", port)).is_err());
+    assert!(TcpStream::connect(("127.0.0.2", port)).is_err());
     let mut process = Process::start(&mut elastick(&["tick", "sym", "-p", "0", "--open", "--unix-sockets="]));
     let port = process.number_after("listening on");
-    assert!(std::net::TcpStream::connect(("127.0.0.2", port)).is_ok());
+    assert!(TcpStream::connect(("127.0.0.2", port)).is_ok());
     let output = elastick(&["tick", "sym", "-p", "0.0.0.0:0"]).output().expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -285,16 +287,91 @@ fn a_node_answers_those_who_may_query() {
     };
     assert_eq!(refused(&mut login("feed", "f"), &text("1+1")), "access");
     assert_eq!(login("reader", "r").query("1+1").expect("answered"), Value::Long(2));
-    for (credentials, status) in
-        [("feed:f", "403 Forbidden"), ("reader:r", "404 Not Found"), ("reader:x", "401 Unauthorized")]
-    {
-        let basic = elastick::kernel::digest::to_base64(credentials.as_bytes());
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connected");
-        let head =
-            format!("GET /?1+1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Basic {basic}\r\n\r\n");
-        stream.write_all(head.as_bytes()).expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("answered");
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{credentials}: {answer}");
+    for (credentials, status) in [("feed:f", 403), ("reader:r", 404), ("reader:x", 401)] {
+        assert_eq!(page_status(port, credentials), status, "{credentials}");
     }
+}
+
+#[test]
+fn a_password_may_be_kept_as_a_slow_hash() {
+    let hash = {
+        let mut process = elastick(&["passwd"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+        process.stdin.take().expect("piped").write_all(b"a long secret\n").expect("written");
+        let output = process.wait_with_output().expect("it ends");
+        String::from_utf8(output.stdout).expect("text").trim().to_string()
+    };
+    assert!(hash.starts_with("$argon2id$"), "{hash}");
+    let files = Directory::new("roles-argon-files");
+    let users = files.path().join("users.toml");
+    std::fs::write(&users, format!("[users.ann]\npassword = \"{hash}\"\nroles = [\"query\"]\n")).expect("written");
+    let tick = Tick::start("roles-argon", &["-U", users.to_str().expect("a path")]);
+    let login = |user: &str, password: &str| {
+        let address = format!("127.0.0.1:{}:{user}:{password}", tick.port).parse().expect("an address");
+        Client::connect(&address, PATIENCE, Limits::default())
+    };
+    assert_eq!(login("ann", "a long secret").expect("a login").query("1+1").expect("answered"), Value::Long(2));
+    for (user, password) in [("ann", "another"), ("ann", &hash), ("bob", "a long secret")] {
+        assert!(matches!(login(user, password), Err(ClientError::Refused(_))), "{user}");
+    }
+    for (credentials, status) in [("ann:a long secret", 404), ("ann:x", 401)] {
+        assert_eq!(page_status(tick.port, credentials), status, "{credentials}");
+    }
+}
+
+#[test]
+fn guessing_locks_the_user_out_and_says_so() {
+    let firm = Firm::start("roles-guessing", &[]);
+    let login = |password: &str| {
+        let address = format!("127.0.0.1:{}:reader:{password}", firm.tick.port).parse().expect("an address");
+        Client::connect(&address, PATIENCE, Limits::default()).is_ok()
+    };
+    for guess in 0..7 {
+        assert!(!login(&format!("guess {guess}")));
+    }
+    assert!(!login("r"), "also with the right password");
+    assert!(
+        Client::connect(
+            &format!("127.0.0.1:{}:ops:o", firm.tick.port).parse().expect("an address"),
+            PATIENCE,
+            Limits::default()
+        )
+        .is_ok()
+    );
+    wait_for("the end of the lock-out", || login("r").then_some(()));
+}
+
+#[test]
+fn a_changed_users_file_holds_for_open_connections() {
+    let firm = Firm::start("roles-reload", &[]);
+    let (mut reader, mut ops) = (firm.login("reader"), firm.login("ops"));
+    let users = firm.files.path().join("users.toml");
+    std::fs::write(&users, "[users.ops]\nroles = [\"typo\"]\n").expect("written");
+    signal(firm.tick.process.id(), "HUP");
+    wait_for("the failed reload to be counted", || {
+        let metrics = page_of(firm.tick.port, "ops:o", "/metrics");
+        metrics.contains("elastick_users_reload_failures_total 1").then_some(())
+    });
+    assert_eq!(reader.query("1+1").expect("the users as last read stay in force"), Value::Long(2));
+    let without_reader = FIRM.replace("[users.reader]", "[users.other]");
+    std::fs::write(&users, without_reader).expect("written");
+    wait_for("the removed user's connection to be closed", || reader.query("1+1").is_err().then_some(()));
+    assert_eq!(ops.query("1+1").expect("an unchanged user stays connected"), Value::Long(2));
+    let address = format!("127.0.0.1:{}:reader:r", firm.tick.port).parse().expect("an address");
+    assert!(Client::connect(&address, PATIENCE, Limits::default()).is_err());
+}
+
+/// A page, with its head.
+fn page_of(port: u16, credentials: &str, path: &str) -> String {
+    let basic = elastick::kernel::digest::to_base64(credentials.as_bytes());
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Basic {basic}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    answer
+}
+
+fn page_status(port: u16, credentials: &str) -> u16 {
+    let answer = page_of(port, credentials, "/?1+1");
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }

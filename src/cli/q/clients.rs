@@ -1,7 +1,7 @@
 //! Serves clients of the session's port: an event loop on its own thread, whose messages the console evaluates one at a time.
 
 use super::peers::{HandlersSet, Happened};
-use crate::access::{Access, FileError, Grants, Users};
+use crate::access::{Access, Check, FileError, Grants, Users};
 use crate::config::{Limits, Listen};
 use crate::net::client::Incoming;
 use crate::net::http;
@@ -272,18 +272,20 @@ impl Gate {
 }
 
 impl Access for Gate {
-    fn admits(&self, user: &[u8], password: &[u8]) -> Option<Arc<Grants>> {
-        // Read for every login, so that changes of the file take effect at once.
-        let known = |users: &Users| users.admits(user, password).is_some();
+    fn check(&self, user: &[u8], password: &[u8]) -> Check {
+        // Read for every login, so that changes of the file take effect at once. A session serves a few people: a slow hash may hold its loop.
+        let known = |users: &Users| users.check(user, password).decide().is_some();
         if !self.read().is_none_or(|users| users.is_ok_and(|users| known(&users))) {
-            return None;
+            return Check::Refused;
         }
         if self.set.has(Handler::Login) {
             let (answer, decided) = channel();
             (self.tell)(Happened::Login { user: user.to_vec(), password: password.to_vec(), answer });
-            decided.recv_timeout(DECISION).ok().filter(|admitted| *admitted)?;
+            if !decided.recv_timeout(DECISION).unwrap_or(false) {
+                return Check::Refused;
+            }
         }
-        self.grants(user)
+        self.grants(user).map_or(Check::Refused, Check::Admitted)
     }
 
     fn grants(&self, _: &[u8]) -> Option<Arc<Grants>> {

@@ -1,5 +1,6 @@
 //! The event loop's part of the handshake: reads it and decides on admission.
 
+use super::checks::{Attempt, Checked};
 use super::{Login, Reactor, Service};
 use crate::access::Grants;
 use crate::config::Limit;
@@ -31,20 +32,12 @@ impl<S: Service> Reactor<S> {
             }
             Ok(Some((credentials, used))) => {
                 let login = std::mem::take(&mut connection.login);
-                let Some(grants) = self.access.admits(&credentials.user, &credentials.password) else {
-                    tracing::warn!(ip = %connection.ip, login = ?credentials, "login rejected: wrong user or password");
-                    metrics::count(Id::LoginsRefused);
-                    self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
-                    return read;
-                };
                 let rest = login.get(used..).unwrap_or_default().to_vec();
-                match self.service.login(conn, &credentials.user, &credentials.password, &mut self.control) {
-                    Login::Admitted => self.admit(conn, credentials, grants, &rest),
-                    Login::Later => {
-                        if let Some(connection) = self.control.get_mut(conn) {
-                            connection.pending_login = Some(Box::new(PendingLogin { credentials, rest, grants }));
-                        }
-                    }
+                let attempt = Attempt { conn, ip: connection.ip, user: credentials.user.clone() };
+                match self.checks.check(&attempt, &credentials.password, self.control.now) {
+                    Checked::Admitted(grants) => self.ask_service(conn, credentials, rest, grants),
+                    Checked::Refused(reason) => self.refuse_login(conn, &credentials, reason),
+                    Checked::Later => self.keep_login(conn, PendingLogin { credentials, rest, grants: None }),
                 }
             }
             Err(handshake::HandshakeError::Http) => self.begin_http(conn),
@@ -54,6 +47,65 @@ impl<S: Service> Reactor<S> {
             }
         }
         read
+    }
+
+    fn refuse_login(&mut self, conn: ConnId, credentials: &Credentials, reason: &'static str) {
+        let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
+        tracing::warn!(%ip, login = ?credentials, "login rejected: {reason}");
+        metrics::count(Id::LoginsRefused);
+        self.control.close_with(conn, CloseReason::Handshake(reason));
+    }
+
+    fn keep_login(&mut self, conn: ConnId, login: PendingLogin) {
+        if let Some(connection) = self.control.get_mut(conn) {
+            connection.pending_login = Some(Box::new(login));
+        }
+    }
+
+    /// Lets the service decide on a user whose password is right.
+    fn ask_service(&mut self, conn: ConnId, credentials: Credentials, rest: Vec<u8>, grants: Arc<Grants>) {
+        match self.service.login(conn, &credentials.user, &credentials.password, &mut self.control) {
+            Login::Admitted => self.admit(conn, credentials, grants, &rest),
+            Login::Later => self.keep_login(conn, PendingLogin { credentials, rest, grants: Some(grants) }),
+        }
+    }
+
+    /// After a change of the users file: closes the connections of users who were removed or have other roles now. They log in again, so that
+    /// no subscription outlives the role that allowed it.
+    pub(super) fn adopt_users(&mut self) {
+        if !self.checks.reload() {
+            return;
+        }
+        let has_changed = |peer: &Peer| {
+            let now = self.checks.grants(&peer.user).map(|now| {
+                let mut now = Grants::clone(&now);
+                if peer.grants.proved {
+                    now.prove();
+                }
+                now
+            });
+            now.as_ref() != Some(&*peer.grants)
+        };
+        let changed: Vec<ConnId> =
+            self.control.connections().filter(|(_, peer)| has_changed(peer)).map(|(conn, _)| conn).collect();
+        for conn in changed {
+            self.control.close_with(conn, CloseReason::Handshake("the users file has changed"));
+        }
+    }
+
+    /// Continues the logins whose passwords another thread has checked.
+    pub(super) fn finish_checks(&mut self) {
+        while let Some((conn, checked)) = self.checks.next(self.control.now) {
+            let Some(connection) = self.control.get_mut(conn) else { continue };
+            match (connection.pending_login.take(), checked) {
+                (None, checked) => self.page_checked(conn, checked),
+                (Some(login), Checked::Admitted(grants)) => {
+                    self.ask_service(conn, login.credentials, login.rest, grants);
+                }
+                (Some(login), Checked::Refused(reason)) => self.refuse_login(conn, &login.credentials, reason),
+                (Some(login), Checked::Later) => connection.pending_login = Some(login),
+            }
+        }
     }
 
     fn refuse_long_login(&mut self, conn: ConnId) {
@@ -81,9 +133,11 @@ impl<S: Service> Reactor<S> {
         for (conn, admitted) in std::mem::take(&mut self.control.admitted) {
             let Some(connection) = self.control.get_mut(conn) else { continue };
             let ip = connection.ip;
-            match connection.pending_login.take() {
+            match connection.pending_login.take().map(|login| *login) {
                 None => self.page_admitted(conn, admitted),
-                Some(login) if admitted => self.admit(conn, login.credentials, login.grants, &login.rest),
+                Some(PendingLogin { credentials, rest, grants: Some(grants) }) if admitted => {
+                    self.admit(conn, credentials, grants, &rest);
+                }
                 Some(login) => {
                     tracing::warn!(%ip, login = ?login.credentials, "login rejected by .z.pw");
                     metrics::count(Id::LoginsRefused);

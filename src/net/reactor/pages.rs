@@ -1,8 +1,9 @@
 //! The event loop's part of HTTP. A connection whose first bytes are an HTTP request is kept apart from kdb+ clients: it has its own limits
 //! of number, size and time, and the service sees only its requests.
 
+use super::checks::{Attempt, Checked};
 use super::{Login, Reactor, Service};
-use crate::access::Role;
+use crate::access::{Grants, Role};
 use crate::config::Limit;
 use crate::metrics::{self, Id};
 use crate::net::http::{self, Page, Session, Stage};
@@ -16,6 +17,9 @@ use std::time::{Duration, Instant};
 const ASKING: Duration = Duration::from_secs(3600);
 /// Time limit for the peer to close after the last response.
 const ENDING: Duration = Duration::from_secs(2);
+
+/// Why most logins are rejected.
+const WRONG: &str = "wrong user or password";
 
 impl<S: Service> Reactor<S> {
     /// Sets the pages that need no authentication.
@@ -145,9 +149,31 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Authorises by user and password.
-    fn basic(&mut self, conn: ConnId, mut request: http::HttpRequest) {
+    fn basic(&mut self, conn: ConnId, request: http::HttpRequest) {
+        let Some(ip) = self.control.get(conn).map(|connection| connection.ip) else { return };
         let (user, password) = &request.credentials;
-        let Some(grants) = self.access.admits(user, password) else { return self.refuse_user(conn, &request) };
+        let attempt = Attempt { conn, ip, user: user.clone() };
+        match self.checks.check(&attempt, password, self.control.now) {
+            Checked::Admitted(grants) => self.ask_about_user(conn, request, grants),
+            Checked::Refused(reason) => self.refuse_user(conn, &request, reason),
+            Checked::Later => self.wait(conn, request),
+        }
+    }
+
+    /// Continues the waiting request after the check of its password.
+    pub(super) fn page_checked(&mut self, conn: ConnId, checked: Checked) {
+        let session = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut());
+        let Some(request) = session.and_then(|session| session.asked.take()) else { return };
+        match checked {
+            Checked::Admitted(grants) => self.ask_about_user(conn, *request, grants),
+            Checked::Refused(reason) => self.refuse_user(conn, &request, reason),
+            Checked::Later => self.wait(conn, *request),
+        }
+    }
+
+    /// Lets the service decide on a user whose password is right.
+    fn ask_about_user(&mut self, conn: ConnId, mut request: http::HttpRequest, grants: Arc<Grants>) {
+        let (user, password) = &request.credentials;
         let login = self.service.login(conn, user, password, &mut self.control);
         request.grants = grants;
         match login {
@@ -177,10 +203,12 @@ impl<S: Service> Reactor<S> {
             let session = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut());
             let Some(mut request) = session.and_then(|session| session.asked.take()) else { continue };
             match verdict {
-                Verdict::Refused => self.refuse_user(conn, &request),
+                Verdict::Refused => self.refuse_user(conn, &request, WRONG),
                 Verdict::Basic => self.basic(conn, *request),
                 Verdict::User(user) => {
-                    let Some(grants) = self.access.grants(&user) else { return self.refuse_user(conn, &request) };
+                    let Some(grants) = self.checks.grants(&user) else {
+                        return self.refuse_user(conn, &request, WRONG);
+                    };
                     request.grants = grants;
                     request.credentials = (user, Vec::new());
                     self.serve(conn, &request);
@@ -200,17 +228,17 @@ impl<S: Service> Reactor<S> {
         let Some(request) = session.and_then(|session| session.asked.take()) else { return };
         match admitted {
             true => self.serve(conn, &request),
-            false => self.refuse_user(conn, &request),
+            false => self.refuse_user(conn, &request, WRONG),
         }
     }
 
-    fn refuse_user(&mut self, conn: ConnId, request: &http::HttpRequest) {
+    fn refuse_user(&mut self, conn: ConnId, request: &http::HttpRequest, reason: &str) {
         let (user, password) = &request.credentials;
         metrics::count(Id::LoginsRefused);
         // Browsers first send no password, to find out whether one is needed.
         if !user.is_empty() || !password.is_empty() {
             let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
-            tracing::warn!(%ip, user = %user.escape_ascii(), "HTTP request rejected: wrong user or password");
+            tracing::warn!(%ip, user = %user.escape_ascii(), "HTTP request rejected: {reason}");
         }
         self.send_page(conn, &Page::text(401, "a user and password are required"), request.head_only, request.keep);
     }

@@ -1,8 +1,8 @@
 //! Nodes that have proved themselves: `.u.asg.nonce` and `.u.asg.prove`.
 
 use super::Plant;
+use crate::access::Grants;
 use crate::access::member::{self, ClusterSecret, Nonce, Side};
-use crate::access::{Grants, Names};
 use crate::net::{ConnId, Links};
 use crate::q::QError;
 use proto::{View, Writer, types};
@@ -121,7 +121,7 @@ impl Plant {
             tracing::warn!(%peer, node = %node.escape_ascii(), %error, "a node was not admitted");
         })?;
         let mut grants = Grants::clone(&Plant::grants(conn, ctl));
-        grants.node = Some(Names::All);
+        grants.prove();
         ctl.grant(conn, Arc::new(grants));
         writer.vector(types::BYTE, types::ATTR_NONE, &answer);
         Ok(())

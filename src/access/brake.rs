@@ -1,0 +1,174 @@
+//! A brake on guessing passwords. Pure: the caller passes the time.
+//!
+//! A few wrong passwords are free. Each further one locks the address out for twice as long as the one before, and the user too, except at
+//! the address from which the user last logged in: guessing must not lock the user out.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Wrong passwords without a consequence.
+const FREE: u32 = 5;
+/// First and longest time of a lock-out.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+/// Time after which wrong passwords are forgotten.
+const FORGET: Duration = Duration::from_secs(600);
+/// Addresses and users remembered; a further one replaces the one that failed least recently.
+const MAX_ENTRIES: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl Failures {
+    fn locked_until(self) -> Option<Instant> {
+        let beyond = self.count.checked_sub(FREE)?;
+        let time = FIRST.saturating_mul(1_u32.checked_shl(beyond).unwrap_or(u32::MAX)).min(LONGEST);
+        self.last.checked_add(time)
+    }
+}
+
+/// Wrong passwords by address and by user.
+#[derive(Debug, Default)]
+pub struct Brake {
+    addresses: HashMap<IpAddr, Failures>,
+    users: HashMap<Vec<u8>, Failures>,
+    /// Where each user last logged in.
+    known: HashMap<Vec<u8>, (IpAddr, Instant)>,
+}
+
+impl Brake {
+    /// Returns how long a login must wait, if its address or its user is locked out.
+    pub fn wait(&self, ip: IpAddr, user: &[u8], now: Instant) -> Option<Duration> {
+        let ip = network(ip);
+        // All users of this machine share its address.
+        let by_address = self.addresses.get(&ip).filter(|_| !ip.is_loopback() && !ip.is_unspecified());
+        let is_known = self.known.get(user).is_some_and(|(known, _)| *known == ip);
+        let by_user = self.users.get(user).filter(|_| !is_known);
+        let until = [by_address, by_user].into_iter().flatten().filter_map(|failures| failures.locked_until()).max()?;
+        until.checked_duration_since(now).filter(|wait| !wait.is_zero())
+    }
+
+    /// Counts a wrong password.
+    pub fn failed(&mut self, ip: IpAddr, user: &[u8], now: Instant) {
+        count(&mut self.addresses, network(ip), now);
+        count(&mut self.users, user.to_vec(), now);
+    }
+
+    /// Records a login.
+    pub fn succeeded(&mut self, ip: IpAddr, user: &[u8], now: Instant) {
+        let ip = network(ip);
+        self.addresses.remove(&ip);
+        self.users.remove(user);
+        room(&mut self.known, user, |(_, at)| *at);
+        self.known.insert(user.to_vec(), (ip, now));
+    }
+}
+
+/// An IPv4 address, or the network of an IPv6 address: a host has all addresses of its network.
+fn network(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.into(),
+        IpAddr::V6(ip) => std::net::Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
+fn count<K: Hash + Eq + Clone>(entries: &mut HashMap<K, Failures>, key: K, now: Instant) {
+    let before = entries.get(&key).filter(|failures| now.saturating_duration_since(failures.last) < FORGET);
+    let count = before.map_or(0, |failures| failures.count).saturating_add(1);
+    room(entries, &key, |failures| failures.last);
+    entries.insert(key, Failures { count, last: now });
+}
+
+/// Makes room for a further key by removing the oldest entry.
+fn room<K: Hash + Eq + Clone + Borrow<Q>, V, Q: Hash + Eq + ?Sized>(
+    entries: &mut HashMap<K, V>,
+    key: &Q,
+    at: impl Fn(&V) -> Instant,
+) {
+    if entries.len() < MAX_ENTRIES || entries.contains_key(key) {
+        return;
+    }
+    let oldest = entries.iter().min_by_key(|(_, value)| at(value)).map(|(key, _)| key.clone());
+    if let Some(oldest) = oldest {
+        entries.remove(oldest.borrow());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const AWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    fn after(start: Instant, seconds: u64) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn lock_outs_double_and_are_forgotten() {
+        let (mut brake, start) = (Brake::default(), Instant::now());
+        for _ in 0..4 {
+            brake.failed(HOME, b"ann", start);
+            assert_eq!(brake.wait(HOME, b"ann", start), None);
+        }
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            brake.failed(HOME, b"ann", start);
+            assert_eq!(
+                brake.wait(HOME, b"bob", start),
+                Some(Duration::from_secs(seconds)),
+                "the address is locked out"
+            );
+            assert_eq!(brake.wait(AWAY, b"ann", start), Some(Duration::from_secs(seconds)), "and the user");
+        }
+        assert_eq!(brake.wait(AWAY, b"bob", start), None);
+        assert_eq!(brake.wait(HOME, b"ann", after(start, 60)), None);
+        brake.failed(HOME, b"ann", after(start, 700));
+        assert_eq!(brake.wait(HOME, b"ann", after(start, 700)), None, "forgotten");
+    }
+
+    #[test]
+    fn a_user_is_not_locked_out_of_the_own_address() {
+        let (mut brake, start) = (Brake::default(), Instant::now());
+        brake.succeeded(HOME, b"ann", start);
+        (0..9).for_each(|_| brake.failed(AWAY, b"ann", start));
+        assert_eq!(brake.wait(HOME, b"ann", start), None);
+        assert!(brake.wait(AWAY, b"ann", start).is_some());
+    }
+
+    #[test]
+    fn one_user_of_a_machine_does_not_lock_out_its_others() {
+        let (mut brake, start, local) = (Brake::default(), Instant::now(), Ipv4Addr::LOCALHOST.into());
+        (0..9).for_each(|_| brake.failed(local, b"ann", start));
+        assert!(brake.wait(local, b"ann", start).is_some());
+        assert_eq!(brake.wait(local, b"bob", start), None);
+    }
+
+    #[test]
+    fn the_addresses_of_a_network_are_one() {
+        let (mut brake, start) = (Brake::default(), Instant::now());
+        for host in 0..9 {
+            brake.failed(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into(), b"ann", start);
+        }
+        assert!(brake.wait(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 9, 9, 9, 9).into(), b"bob", start).is_some());
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_the_limit() {
+        let (mut brake, start) = (Brake::default(), Instant::now());
+        for number in 0..5000_u32 {
+            let ip = Ipv4Addr::from_bits(0x0a00_0000 + number).into();
+            brake.failed(ip, &number.to_be_bytes(), after(start, u64::from(number)));
+            brake.succeeded(HOME, &number.to_le_bytes(), after(start, u64::from(number)));
+        }
+        assert!(brake.addresses.len() <= MAX_ENTRIES && brake.users.len() <= MAX_ENTRIES);
+        assert_eq!(brake.known.len(), MAX_ENTRIES);
+    }
+}

@@ -1,0 +1,142 @@
+//! Checks of user and password: the brake on guessing, the users file, and slow password hashes on a thread of their own.
+
+use crate::access::{Access, Brake, Check, Grants, Verify};
+use crate::config::Limit;
+use crate::metrics::{self, Id};
+use crate::net::ConnId;
+use crate::sys::stack;
+use mio::Waker;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Instant;
+
+/// A login to check.
+#[derive(Clone)]
+pub(super) struct Attempt {
+    pub conn: ConnId,
+    pub ip: IpAddr,
+    pub user: Vec<u8>,
+}
+
+/// Outcome of a check.
+pub(super) enum Checked {
+    Admitted(Arc<Grants>),
+    /// Why not, for the log.
+    Refused(&'static str),
+    /// [`Checks::next`] will say.
+    Later,
+}
+
+/// Checks the logins of a process.
+pub(super) struct Checks {
+    access: Box<dyn Access>,
+    brake: Brake,
+    /// Started with the first slow hash.
+    thread: Option<Thread>,
+    waker: Arc<Waker>,
+    /// Logins that may wait for the thread.
+    most_waiting: usize,
+}
+
+/// The thread that computes hashes. It ends when its jobs do.
+struct Thread {
+    jobs: SyncSender<(Attempt, Verify)>,
+    results: Receiver<(Attempt, Option<Arc<Grants>>)>,
+}
+
+impl Thread {
+    fn start(most_waiting: usize, waker: Arc<Waker>) -> io::Result<Thread> {
+        let (jobs, todo) = sync_channel(most_waiting);
+        let (done, results) = channel();
+        stack::thread("passwords".to_string()).spawn(move || verify(&todo, &done, &waker))?;
+        Ok(Thread { jobs, results })
+    }
+}
+
+fn verify(todo: &Receiver<(Attempt, Verify)>, done: &Sender<(Attempt, Option<Arc<Grants>>)>, waker: &Waker) {
+    while let Ok((attempt, verify)) = todo.recv() {
+        // The loop may have ended meanwhile.
+        if done.send((attempt, verify.run())).is_err() || waker.wake().is_err() {
+            return;
+        }
+    }
+}
+
+impl Checks {
+    /// Starts to watch the users file, if there is one.
+    ///
+    /// # Errors
+    /// The system's, if it has no thread left.
+    pub fn new(mut access: Box<dyn Access>, waker: Arc<Waker>, most_waiting: usize) -> io::Result<Checks> {
+        let of_loop = Arc::clone(&waker);
+        // An ended loop needs no wake-up.
+        access.watch(Box::new(move || drop(of_loop.wake())))?;
+        Ok(Checks { access, brake: Brake::default(), thread: None, waker, most_waiting })
+    }
+
+    /// Adopts a changed users file. Returns whether there was one: what open connections may do must be looked up again.
+    pub fn reload(&mut self) -> bool {
+        self.access.reload()
+    }
+
+    /// Returns what a user may do whose name was verified in another way.
+    pub fn grants(&self, user: &[u8]) -> Option<Arc<Grants>> {
+        self.access.grants(user)
+    }
+
+    /// Checks a login.
+    pub fn check(&mut self, attempt: &Attempt, password: &[u8], now: Instant) -> Checked {
+        if self.brake.wait(attempt.ip, &attempt.user, now).is_some() {
+            metrics::count(Id::LoginsLockedOut);
+            return Checked::Refused("too many wrong passwords; try again in a minute");
+        }
+        match self.access.check(&attempt.user, password) {
+            Check::Admitted(grants) => self.admitted(attempt, grants, now),
+            Check::Refused => self.refused(attempt, now),
+            Check::Slow(verify) => self.submit(attempt, verify),
+        }
+    }
+
+    /// Returns the next login that the thread has decided.
+    pub fn next(&mut self, now: Instant) -> Option<(ConnId, Checked)> {
+        let (attempt, grants) = self.thread.as_ref()?.results.try_recv().ok()?;
+        let checked = match grants {
+            Some(grants) => self.admitted(&attempt, grants, now),
+            None => self.refused(&attempt, now),
+        };
+        Some((attempt.conn, checked))
+    }
+
+    fn admitted(&mut self, attempt: &Attempt, grants: Arc<Grants>, now: Instant) -> Checked {
+        self.brake.succeeded(attempt.ip, &attempt.user, now);
+        Checked::Admitted(grants)
+    }
+
+    fn refused(&mut self, attempt: &Attempt, now: Instant) -> Checked {
+        self.brake.failed(attempt.ip, &attempt.user, now);
+        Checked::Refused("wrong user or password")
+    }
+
+    fn submit(&mut self, attempt: &Attempt, verify: Verify) -> Checked {
+        if self.thread.is_none() {
+            match Thread::start(self.most_waiting, Arc::clone(&self.waker)) {
+                Ok(thread) => self.thread = Some(thread),
+                Err(error) => {
+                    tracing::error!(%error, "no thread to check passwords");
+                    return Checked::Refused("the password cannot be checked");
+                }
+            }
+        }
+        let Some(thread) = &self.thread else { return Checked::Refused("the password cannot be checked") };
+        match thread.jobs.try_send((attempt.clone(), verify)) {
+            Ok(()) => Checked::Later,
+            Err(TrySendError::Full(_)) => {
+                metrics::refused(Limit::logins);
+                Checked::Refused("too many logins at once (--limit-logins)")
+            }
+            Err(TrySendError::Disconnected(_)) => Checked::Refused("the password cannot be checked"),
+        }
+    }
+}
