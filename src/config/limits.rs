@@ -85,6 +85,14 @@ limits! {
         "Maximum nesting of lists in a message or log record";
     connections, "limit-connections", count, 4096, "4096", [Tick, Rdb],
         "Maximum number of connections";
+    address_connections, "limit-address-connections", count, 1024, "1024", [Tick, Rdb],
+        "Maximum number of connections of one other machine's address";
+    user_connections, "limit-user-connections", count, 1024, "1024", [Tick, Rdb],
+        "Maximum number of connections of one user, where users are checked";
+    half_open, "limit-half-open", count, 512, "512", [Tick, Rdb],
+        "Maximum number of connections that have not logged in; above it the oldest one of the address with the most is closed";
+    reserved_connections, "limit-reserved-connections", count, 64, "64", [Tick, Rdb],
+        "Of --limit-connections, those that only users with the role node or operator may use";
     handshake_bytes, "limit-handshake", bytes, 1 << 10, "1KiB", [Tick, Rdb],
         "Maximum length of a handshake: user, password and capability byte";
     handshake_ns, "limit-handshake-time", nanoseconds, 5_000_000_000, "5s", [Tick, Rdb],

@@ -106,6 +106,11 @@ impl Connection {
         }
     }
 
+    /// Whether it has neither logged in nor begun HTTP.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.peer.is_none() && self.http.is_none() && self.closing.is_none()
+    }
+
     /// Records the peer after the handshake.
     pub(super) fn admitted(&mut self, handle: i32, peer: Peer) {
         self.span = tracing::debug_span!("connection", handle, %peer);

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use proto::{DecodeError, MessageKind};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub struct Control {
     /// Closed connections whose slots are not reused yet.
     kept: HashSet<ConnId>,
     open: usize,
+    /// Open connections by address.
+    addresses: HashMap<IpAddr, usize>,
     outboxes_bytes: usize,
     pub(super) trim: Trim,
     waker: Arc<Waker>,
@@ -102,6 +104,7 @@ impl Control {
             free: BinaryHeap::new(),
             kept: HashSet::new(),
             open: 0,
+            addresses: HashMap::new(),
             outboxes_bytes: 0,
             trim: Trim::default(),
             waker,
@@ -337,6 +340,11 @@ impl Control {
         self.open
     }
 
+    /// Number of open connections from an address.
+    pub(super) fn open_from(&self, ip: IpAddr) -> usize {
+        self.addresses.get(&ip).copied().unwrap_or(0)
+    }
+
     /// Registers a new socket.
     pub(super) fn insert(&mut self, mut stream: Stream, ip: IpAddr, local: bool) -> io::Result<ConnId> {
         let number = match self.free.pop() {
@@ -357,6 +365,8 @@ impl Control {
         slot.generation = slot.generation.wrapping_add(1);
         slot.connection = Some(Box::new(Connection::new(stream, slot.generation, ip, local, self.now, &self.limits)));
         self.open = self.open.saturating_add(1);
+        let from_here = self.addresses.entry(ip).or_default();
+        *from_here = from_here.saturating_add(1);
         Ok(ConnId { slot: number, generation: slot.generation })
     }
 
@@ -445,6 +455,12 @@ impl Control {
             self.sessions.remove(&(session.by, conn));
         }
         self.open = less!(self.open, 1);
+        if let Some(from_there) = self.addresses.get_mut(&connection.ip) {
+            *from_there = less!(*from_there, 1);
+            if *from_there == 0 {
+                self.addresses.remove(&connection.ip);
+            }
+        }
         self.outboxes_bytes = less!(self.outboxes_bytes, connection.send_buffer.bytes());
         self.inboxes_bytes = less!(self.inboxes_bytes, connection.inbox_bytes);
         // The socket closes in any case, so a failure to deregister it is harmless.

@@ -4,6 +4,7 @@
 //! queued data. The limit of one read per connection and iteration is for fairness: a publisher that never pauses cannot starve the others.
 
 mod checks;
+mod crowd;
 mod login;
 mod pages;
 mod reading;
@@ -101,6 +102,12 @@ pub struct NetLimits {
     pub decompressed_bytes: u64,
     pub depth: usize,
     pub connections: usize,
+    /// Connections of one address, of one user, and those that have not logged in.
+    pub address_connections: usize,
+    pub user_connections: usize,
+    pub half_open: usize,
+    /// Of all connections, those that only nodes and operators may use.
+    pub reserved_connections: usize,
     pub handshake_bytes: usize,
     pub handshake_time: Duration,
     pub inboxes_bytes: usize,
@@ -131,6 +138,10 @@ impl NetLimits {
             decompressed_bytes: limits.decompressed_bytes,
             depth: size(limits.depth),
             connections: size(limits.connections),
+            address_connections: size(limits.address_connections),
+            user_connections: size(limits.user_connections),
+            half_open: size(limits.half_open),
+            reserved_connections: size(limits.reserved_connections),
             handshake_bytes: size(limits.handshake_bytes),
             handshake_time: Duration::from_nanos(limits.handshake_ns),
             inboxes_bytes: size(limits.inboxes_bytes),
@@ -336,10 +347,9 @@ impl<S: Service> Reactor<S> {
                     return;
                 }
             };
-            if self.control.open() >= self.control.limits.connections {
-                metrics::refused(Limit::connections);
-                let most = self.control.limits.connections;
-                tracing::warn!(%ip, "connection rejected: {most} are open (--limit-connections)");
+            if let Err((limit, most)) = self.has_room_for(ip, local) {
+                metrics::refused(limit);
+                tracing::warn!(%ip, "connection rejected: {most} are open (--{})", limit.spec().name);
                 continue;
             }
             match self.control.insert(stream, ip, local) {
@@ -347,6 +357,7 @@ impl<S: Service> Reactor<S> {
                     metrics::count(Id::ConnectionsAccepted);
                     let by = self.control.get(conn).map_or(self.control.now, |connection| connection.handshake_by);
                     self.pending.push_back((by, conn));
+                    self.bound_half_open();
                     self.control.queue_read(conn);
                 }
                 Err(error) => tracing::warn!(%ip, %error, "cannot set up a connection"),

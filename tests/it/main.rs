@@ -1,6 +1,7 @@
 //! Integration tests with real processes of the binary, on ports chosen by the system, in temporary directories.
 
 mod any_shape;
+mod crowd;
 mod day_end;
 mod demo_day;
 mod demo_feed;

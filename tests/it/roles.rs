@@ -40,13 +40,13 @@ const FIRM: &str = r#"
     roles = ["operator", "query"]
 "#;
 
-struct Firm {
-    tick: Tick,
+pub struct Firm {
+    pub tick: Tick,
     files: Directory,
 }
 
 impl Firm {
-    fn start(name: &str, options: &[&str]) -> Firm {
+    pub fn start(name: &str, options: &[&str]) -> Firm {
         let files = Directory::new(&format!("{name}-files"));
         let users = files.path().join("users.toml");
         std::fs::write(&users, FIRM).expect("written");

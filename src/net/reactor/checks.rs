@@ -86,6 +86,11 @@ impl Checks {
         self.access.grants(user)
     }
 
+    /// Whether users are checked at all.
+    pub fn is_checked(&self) -> bool {
+        self.access.is_checked()
+    }
+
     /// Checks a login.
     pub fn check(&mut self, attempt: &Attempt, password: &[u8], now: Instant) -> Checked {
         if self.brake.wait(attempt.ip, &attempt.user, now).is_some() {

@@ -64,6 +64,11 @@ impl<S: Service> Reactor<S> {
 
     /// Lets the service decide on a user whose password is right.
     fn ask_service(&mut self, conn: ConnId, credentials: Credentials, rest: Vec<u8>, grants: Arc<Grants>) {
+        if let Err((limit, most)) = self.admits_user(&credentials.user, &grants) {
+            metrics::refused(limit);
+            let why = format!("no connection is left for this user: {most} (--{})", limit.spec().name);
+            return self.control.close_with(conn, CloseReason::Limit(why));
+        }
         match self.service.login(conn, &credentials.user, &credentials.password, &mut self.control) {
             Login::Admitted => self.admit(conn, credentials, grants, &rest),
             Login::Later => self.keep_login(conn, PendingLogin { credentials, rest, grants: Some(grants) }),
