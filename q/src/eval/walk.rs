@@ -34,7 +34,7 @@ pub(crate) fn run(context: &mut Context, code: &Code, arguments: Vec<Value>) -> 
     context.enter()?;
     let mut locals: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
     locals.resize(code.locals.len(), None);
-    let mut frame = Frame { locals };
+    let mut frame = Frame { locals, is_owners: code.is_owners };
     // The columns of the calling query are not in the lambda's scope.
     let scopes = std::mem::take(&mut context.scopes);
     let result = context.statements(&code.body, &mut frame);
@@ -343,6 +343,12 @@ impl Context<'_> {
                     *local = Some(value);
                 }
                 Ok(())
+            }
+            Kind::Global(name) if frame.is_owners => {
+                self.host.assigns_as_owner(true);
+                let stored = self.set_global(*name, value);
+                self.host.assigns_as_owner(false);
+                Ok(stored?)
             }
             Kind::Global(name) => Ok(self.set_global(*name, value)?),
             _ => Err(QError::named("assign").into()),

@@ -4,6 +4,7 @@ use crate::io::handles::Handles;
 use crate::process::entry::eval_line;
 use crate::process::script;
 use crate::process::session::{Session, Start};
+use crate::runtime::author::OfOwner;
 use crate::runtime::console::Console;
 use crate::runtime::error::QError;
 use crate::runtime::host::{Host, Setting};
@@ -59,6 +60,7 @@ pub fn load(
     threads: usize,
     mut print: impl FnMut(&[u8]),
 ) -> Result<Startup, StartupError> {
+    let _of_owner = OfOwner::begin();
     let mut session = Session::of_owner(Start::default(), handles).with_threads(threads);
     for command in commands {
         let result = eval_line(&mut session, command.as_bytes(), &Limits::default());

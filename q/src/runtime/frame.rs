@@ -19,6 +19,8 @@ impl From<QError> for Flow {
 /// Locals of a running lambda.
 pub(crate) struct Frame {
     pub locals: Vec<Option<Value>>,
+    /// Its code is the owner's.
+    pub is_owners: bool,
 }
 
 /// Result of a node.

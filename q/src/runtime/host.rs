@@ -92,6 +92,10 @@ pub trait Host {
     /// Assigns a global.
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError>;
 
+    /// The assignments until the next call are written in code of the owner's start-up files, or no longer. A host whose owner's globals
+    /// are closed to clients lets such code assign them, also if a client calls it.
+    fn assigns_as_owner(&mut self, _is_owner: bool) {}
+
     /// Modifies a global in place if the process stores it as an ordinary value; otherwise does nothing, and the caller
     /// uses [`Host::assign`].
     fn edit(&mut self, _name: Sym, _change: &mut dyn FnMut(&mut Value)) {}

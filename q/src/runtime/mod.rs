@@ -1,5 +1,6 @@
 //! The base of every layer: errors, limits, threads, the state of one evaluation, the host.
 
+pub(crate) mod author;
 pub(crate) mod console;
 pub(crate) mod context;
 pub mod error;

@@ -95,6 +95,8 @@ pub struct Code {
     pub locals: Vec<Sym>,
     /// Start of this code's text; node positions are relative to the same origin.
     pub start: u32,
+    /// Written in a start-up file: its assignments are the owner's, also if a client calls it.
+    pub is_owners: bool,
     pub body: Vec<Node>,
 }
 

@@ -1,5 +1,6 @@
 //! Name resolution: parameters and locals become slots, other names globals by their full names.
 
+use crate::runtime::author;
 use crate::runtime::error::QError;
 use crate::runtime::values::symbol;
 use crate::syntax::ast::{Code, Kind, Node};
@@ -88,7 +89,7 @@ pub(crate) fn lambda(parameters: Option<Vec<Sym>>, body: &mut [Node], namespace:
     for node in body.iter_mut() {
         scope.resolve(node)?;
     }
-    Ok(Code { parameters, locals: scope.locals, start: 0, body: body.to_vec() })
+    Ok(Code { parameters, locals: scope.locals, start: 0, is_owners: author::is_owner(), body: body.to_vec() })
 }
 
 /// Resolves a text: every name is a global except `locals`.
@@ -97,7 +98,13 @@ pub(crate) fn program(body: &mut [Node], namespace: Sym, locals: Vec<Sym>) -> Re
     for node in body.iter_mut() {
         scope.resolve(node)?;
     }
-    Ok(Code { parameters: Vec::new(), locals: scope.locals, start: 0, body: body.to_vec() })
+    Ok(Code {
+        parameters: Vec::new(),
+        locals: scope.locals,
+        start: 0,
+        is_owners: author::is_owner(),
+        body: body.to_vec(),
+    })
 }
 
 /// The children of a node, for read-only walks.
