@@ -115,10 +115,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         &["src/fleet/aws/imds.rs", "src/fleet/aws/session.rs"],
         "a session asks the metadata service, which waits as the session does",
     ),
-    (
-        &["src/tick/program.rs", "src/tick/query.rs", "src/tick/service.rs"],
-        "the service runs queries, whose host says what the service refuses",
-    ),
     (&["src/rdb/day_end.rs", "src/rdb/shared.rs"], "the state that threads share holds the ends of days"),
     (
         &["src/rdb/host.rs", "src/rdb/outlet.rs", "src/rdb/pool.rs", "src/rdb/scope.rs"],

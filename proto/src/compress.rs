@@ -11,7 +11,7 @@
 mod expand;
 mod shrink;
 
-pub use expand::decompress;
+pub use expand::{decompress, expanded_bytes};
 pub use shrink::{compress, compress_always};
 
 /// The table, with one slot per hash. A slot holds a position in the message; 0 means empty, as positions start after the header.

@@ -1,8 +1,9 @@
 //! Service options that every simulated tickerplant shares.
 
+use elastick::net::account::Account;
 use elastick::q::Rules;
+use elastick::tick::evaluation::Bounds;
 use elastick::tick::globals::Globals;
-use elastick::tick::query::Bounds;
 use elastick::tick::service::ServiceOptions;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ pub fn service_options(codec: proto::Limits) -> ServiceOptions {
     let bounds = Bounds { time: Duration::from_secs(3600), memory_bytes: 64 << 20 };
     ServiceOptions {
         codec,
+        pending: Account::new(u64::MAX),
         globals: Globals::new(Vec::new(), 1 << 20),
         query: bounds,
-        own_query: bounds,
         threads: 1,
         handler: bounds,
         rules: Rules::new(&[], false, false, None),

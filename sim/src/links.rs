@@ -20,6 +20,8 @@ pub struct ServerEnd {
     peer: Peer,
     pub frames: FrameReader,
     replies: Replies,
+    /// Messages held back until a query has its response.
+    held: Option<Vec<Bytes>>,
     /// Size of the send buffer: sent, and not drained by the peer yet.
     pub outbox_bytes: usize,
     pub notify_below: Option<usize>,
@@ -86,6 +88,7 @@ impl TickLinks {
                 peer,
                 frames: FrameReader::new(self.limits),
                 replies: Replies::default(),
+                held: None,
                 outbox_bytes: 0,
                 notify_below: None,
                 paused: false,
@@ -129,6 +132,15 @@ impl TickLinks {
         }
         notices
     }
+
+    fn queue(&mut self, conn: ConnId, messages: Bytes) {
+        if let Some(end) = self.ends.get_mut(&conn) {
+            let free_bytes = self.outbox_most_bytes.saturating_sub(end.outbox_bytes);
+            let messages = mutants::sent(messages, free_bytes, self.from_log);
+            end.outbox_bytes = end.outbox_bytes.saturating_add(messages.len());
+            self.actions.push(LinkAction::Send(conn, messages));
+        }
+    }
 }
 
 impl Links for TickLinks {
@@ -145,11 +157,9 @@ impl Links for TickLinks {
     }
 
     fn send(&mut self, conn: ConnId, messages: Bytes) {
-        if let Some(end) = self.ends.get_mut(&conn) {
-            let free_bytes = self.outbox_most_bytes.saturating_sub(end.outbox_bytes);
-            let messages = mutants::sent(messages, free_bytes, self.from_log);
-            end.outbox_bytes = end.outbox_bytes.saturating_add(messages.len());
-            self.actions.push(LinkAction::Send(conn, messages));
+        match self.ends.get_mut(&conn).and_then(|end| end.held.as_mut()) {
+            Some(held) => held.push(messages),
+            None => self.queue(conn, messages),
         }
     }
 
@@ -158,7 +168,7 @@ impl Links for TickLinks {
         let mut sent = Vec::new();
         end.replies.answer(request.number(), message, |answer| sent.push(answer));
         for answer in sent {
-            self.send(request.conn, answer);
+            self.queue(request.conn, answer);
         }
     }
 
@@ -176,6 +186,22 @@ impl Links for TickLinks {
         if let Some(end) = self.ends.get_mut(&conn) {
             end.paused = false;
             self.resumed.push(conn);
+        }
+    }
+
+    fn send_first(&mut self, conn: ConnId, messages: Bytes) {
+        self.queue(conn, messages);
+    }
+
+    fn hold(&mut self, conn: ConnId) {
+        if let Some(end) = self.ends.get_mut(&conn) {
+            end.held.get_or_insert_default();
+        }
+    }
+
+    fn release(&mut self, conn: ConnId) {
+        for messages in self.ends.get_mut(&conn).and_then(|end| end.held.take()).unwrap_or_default() {
+            self.queue(conn, messages);
         }
     }
 

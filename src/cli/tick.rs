@@ -13,10 +13,10 @@ use crate::queue::Params;
 use crate::table::symbol;
 use crate::tick::clock;
 use crate::tick::core::Tables;
+use crate::tick::evaluation::Bounds;
 use crate::tick::globals::Globals;
 use crate::tick::plant::{Plant, PlantOptions};
 use crate::tick::program;
-use crate::tick::query::Bounds;
 use crate::tick::schema_file;
 use crate::tick::service::{ServiceOptions, TickService};
 use clap::{ArgMatches, Command};
@@ -140,12 +140,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     globals.show_tables(plant.tables());
     let service_options = ServiceOptions {
         codec,
+        pending: Arc::clone(&net_limits.pending),
         globals,
         query: Bounds { time: query_time(&settings, &limits)?, memory_bytes: limits.query_memory_bytes },
-        own_query: Bounds {
-            time: Duration::from_nanos(limits.core_query_time_ns),
-            memory_bytes: limits.query_memory_bytes,
-        },
         threads: 2,
         handler: Bounds { time: Duration::from_nanos(limits.handler_time_ns), memory_bytes: limits.query_memory_bytes },
         rules: Rules::new(&[], false, settings.is_on(&options::BLOCK_WRITES)?, allowed),

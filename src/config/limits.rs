@@ -81,6 +81,10 @@ limits! {
         "Maximum length of a message or log record; over a connection, --limit-inbox applies as well";
     decompressed_bytes, "limit-decompressed", bytes, 1 << 30, "1GiB", [Tick, Rdb],
         "Maximum length of a message after decompression";
+    compression_ratio, "limit-compression-ratio", count, 32, "32", [Tick, Rdb],
+        "Maximum ratio of a message's length after decompression to its length before; up to 1 MiB any is accepted";
+    pending_bytes, "limit-pending", bytes, 1 << 30, "1GiB", [Tick, Rdb],
+        "Messages being decompressed, waiting for a query thread or being evaluated, of all connections together";
     depth, "limit-depth", count, 64, "64", [Tick, Rdb, Log],
         "Maximum nesting of lists in a message or log record";
     connections, "limit-connections", count, 4096, "4096", [Tick, Rdb],
@@ -120,6 +124,10 @@ limits! {
         "Maximum number of distinct symbols in a process";
     query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Tick, Rdb],
         "Timeout of a client's query on a node";
+    client_wait_ns, "limit-client-wait", nanoseconds, 5_000_000_000, "5s", [Rdb],
+        "Time within which a client must respond to a sync message that a query has sent to it";
+    client_waits, "limit-client-waits", count, 8, "8", [Rdb],
+        "Maximum number of queries that wait for the response of a client; they leave their query threads to others";
     handler_time_ns, "limit-handler-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],
         "Timeout of .z.pw, .z.po, .z.pc and similar handlers";
     day_end_time_ns, "limit-day-end-time", nanoseconds, 600_000_000_000, "10m", [Rdb],
@@ -134,8 +142,9 @@ limits! {
         "Memory limit of a client's query";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],
         "Serialised size of all client-defined globals on the tickerplant";
-    core_query_time_ns, "limit-core-query-time", nanoseconds, 20_000_000, "20ms", [Tick],
-        "CPU time limit of a query that runs on the tickerplant's main thread";
+    core_calls, "limit-core-calls", count, 128, "128", [Tick],
+        "Calls of .u inside clients' expressions that the tickerplant's main thread performs between two reads of \
+         its connections; further ones wait";
     http_connections, "limit-http-connections", count, 64, "64", [Tick, Rdb],
         "Maximum number of HTTP connections";
     http_request_bytes, "limit-http-request", bytes, 8 << 10, "8KiB", [Tick, Rdb],

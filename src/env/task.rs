@@ -27,7 +27,14 @@ pub trait Task: Send {
     fn due(&mut self) -> Due;
     /// Does one piece of work, if there is any.
     fn work(&mut self);
+    /// Whether a thread of its own yields to others if cores are short.
+    fn yields(&self) -> bool {
+        false
+    }
 }
+
+/// Niceness of the threads of tasks that yield.
+const NICE: i32 = 10;
 
 /// A started task. Its owner keeps this for as long as it needs the task's work; dropping it does not wait for the task.
 pub trait Running: Send {
@@ -52,6 +59,10 @@ pub struct Threads;
 impl Spawner for Threads {
     fn spawn(&self, name: &str, mut task: Box<dyn Task>) -> io::Result<Box<dyn Running>> {
         let run = move || {
+            if task.yields() {
+                // On Linux this affects only the calling thread. If it fails, the task merely runs at normal priority.
+                let _ = rustix::process::nice(NICE);
+            }
             while task.wait() {
                 task.work();
             }

@@ -1,5 +1,6 @@
 //! One connection: its socket, its unprocessed input, and its send buffer.
 
+use super::control::SyncRequest;
 use super::http::Session;
 use super::peer::{CloseReason, Peer};
 use super::reactor::NetLimits;
@@ -50,6 +51,8 @@ pub(super) struct Connection {
     /// Share of this connection in the total of all receive buffers.
     pub(super) inbox_bytes: usize,
     pub(super) send_buffer: SendBuffer,
+    /// Messages that leave after the response of a query in evaluation; `None` while nothing is held back.
+    pub(super) held: Option<SendBuffer>,
     pub(super) replies: Replies,
     /// In the list of connections to read.
     pub(super) queued: bool,
@@ -61,6 +64,8 @@ pub(super) struct Connection {
     pub(super) ending: bool,
     /// The service has paused this connection's messages.
     pub(super) paused: bool,
+    /// A thread decompresses its message, whose request, if it is sync, is held here.
+    pub(super) expanding: Option<Option<SyncRequest>>,
     /// Stopped with unprocessed input; continues when it may.
     pub(super) stalled: bool,
     /// Reason for closing it at the end of the event-loop iteration.
@@ -94,12 +99,14 @@ impl Connection {
             frames: FrameReader::new(limits.codec()),
             inbox_bytes: 0,
             send_buffer: SendBuffer::default(),
+            held: None,
             replies: Replies::default(),
             queued: false,
             dirty: false,
             blocked: false,
             ending: false,
             paused: false,
+            expanding: None,
             stalled: false,
             closing: None,
             notify_below: None,
@@ -117,6 +124,11 @@ impl Connection {
         self.peer = Some(peer);
     }
 
+    /// Bytes to send, including those held back.
+    pub(super) fn outbox_bytes(&self) -> usize {
+        self.send_buffer.bytes().saturating_add(self.held.as_ref().map_or(0, SendBuffer::bytes))
+    }
+
     /// Whether its next message may be handled. A peer that sends requests without reading the responses has to wait, earlier if the send
     /// buffers together are over their limit.
     pub(super) fn may_go_on(&self, limits: &NetLimits, crowded: bool) -> bool {
@@ -124,6 +136,7 @@ impl Connection {
         let most = if crowded { most.min(CROWDED_BYTES) } else { most };
         self.closing.is_none()
             && !self.paused
+            && self.expanding.is_none()
             && self.replies.open() < limits.open_requests
             && self.send_buffer.bytes() < most
     }

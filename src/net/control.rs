@@ -1,5 +1,6 @@
 //! A service's operations on connections.
 
+use super::account::Account;
 use super::connection::Connection;
 use super::keepalive;
 use super::message;
@@ -113,14 +114,48 @@ impl Control {
 
     /// Queues whole messages for a connection; they are written at the end of the event-loop iteration. No effect on a closed connection.
     pub fn send(&mut self, conn: ConnId, messages: Bytes) {
+        let Some(held) = self.get_mut(conn).and_then(|connection| connection.held.as_mut()) else {
+            return self.send_first(conn, messages);
+        };
+        let bytes = messages.len();
+        held.push(messages);
+        self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
+    }
+
+    /// As [`Control::send`], ahead of what is held back.
+    pub fn send_first(&mut self, conn: ConnId, messages: Bytes) {
         if let Some(connection) = self.get_mut(conn) {
             let bytes = messages.len();
             connection.send_buffer.push(messages);
-            let queue = !std::mem::replace(&mut connection.dirty, true);
             self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
-            if queue {
-                self.dirty.push(conn);
-            }
+            self.queue_write(conn);
+        }
+    }
+
+    /// Adds a connection to the list of those to write.
+    fn queue_write(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get_mut(conn)
+            && !std::mem::replace(&mut connection.dirty, true)
+        {
+            self.dirty.push(conn);
+        }
+    }
+
+    /// Holds back what is sent to a connection, except responses, until [`Control::release`]: the response to a query that subscribes has
+    /// to arrive before the updates.
+    pub fn hold(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get_mut(conn) {
+            connection.held.get_or_insert_default();
+        }
+    }
+
+    /// Sends what was held back.
+    pub fn release(&mut self, conn: ConnId) {
+        if let Some(connection) = self.get_mut(conn)
+            && let Some(held) = connection.held.take()
+        {
+            connection.send_buffer.append(held);
+            self.queue_write(conn);
         }
     }
 
@@ -142,14 +177,14 @@ impl Control {
         let mut sent = Vec::new();
         connection.replies.answer(request.number, message, |answer| sent.push(answer));
         for answer in sent {
-            self.send(request.conn, answer);
+            self.send_first(request.conn, answer);
         }
         self.go_on(request.conn);
     }
 
     /// Bytes in a connection's send buffer.
     pub fn outbox_bytes(&self, conn: ConnId) -> usize {
-        self.get(conn).map_or(0, |connection| connection.send_buffer.bytes())
+        self.get(conn).map_or(0, Connection::outbox_bytes)
     }
 
     /// Bytes in all send buffers; a chunk shared by several connections counts for each.
@@ -176,9 +211,7 @@ impl Control {
     pub fn notify_below(&mut self, conn: ConnId, bytes: usize) {
         if let Some(connection) = self.get_mut(conn) {
             connection.notify_below = Some(bytes);
-            if !std::mem::replace(&mut connection.dirty, true) {
-                self.dirty.push(conn);
-            }
+            self.queue_write(conn);
         }
     }
 
@@ -233,6 +266,21 @@ impl Control {
         metrics::refused_by(&error, self.limits.message_limit);
         // The wire format of an error has no leading quote.
         self.reply(request, message::error(error.to_string().trim_start_matches('\'').as_bytes()));
+    }
+
+    /// Rejects the message being handled because of a limit: a sync message gets an error response, the connection of an async one is closed,
+    /// because its sender cannot be notified otherwise.
+    pub fn refuse(&mut self, conn: ConnId, limit: Limit, why: String) {
+        metrics::refused(limit);
+        match self.request.take() {
+            Some(request) => self.reply(request, message::error(format!("limit: {why}").as_bytes())),
+            None => self.close_with(conn, CloseReason::Limit(why)),
+        }
+    }
+
+    /// Memory of received messages that are not handled yet.
+    pub fn pending(&self) -> &Arc<Account> {
+        &self.limits.pending
     }
 
     /// Completes a login that the service decided asynchronously.
@@ -321,8 +369,9 @@ impl Control {
             (Limit::http_connections, self.sessions.len() as u64),
             (Limit::inbox_bytes, fullest(|connection| connection.inbox_bytes)),
             (Limit::inboxes_bytes, self.inboxes_bytes as u64),
-            (Limit::outbox_bytes, fullest(|connection| connection.send_buffer.bytes())),
+            (Limit::outbox_bytes, fullest(Connection::outbox_bytes)),
             (Limit::outboxes_bytes, self.outboxes_bytes as u64),
+            (Limit::pending_bytes, self.limits.pending.used()),
         ]);
     }
 
@@ -434,7 +483,8 @@ impl Control {
         let result = connection.send_buffer.write_to(&mut connection.stream);
         connection.blocked = !connection.send_buffer.is_empty();
         let left = connection.send_buffer.bytes();
-        let notify = connection.notify_below.is_some_and(|below| left <= below);
+        let waiting = connection.outbox_bytes();
+        let notify = connection.notify_below.is_some_and(|below| waiting <= below);
         if notify {
             connection.notify_below = None;
         }
@@ -461,7 +511,7 @@ impl Control {
                 self.addresses.remove(&connection.ip);
             }
         }
-        self.outboxes_bytes = less!(self.outboxes_bytes, connection.send_buffer.bytes());
+        self.outboxes_bytes = less!(self.outboxes_bytes, connection.outbox_bytes());
         self.inboxes_bytes = less!(self.inboxes_bytes, connection.inbox_bytes);
         // The socket closes in any case, so a failure to deregister it is harmless.
         let _ = self.registry.deregister(&mut connection.stream);

@@ -23,6 +23,20 @@ impl Deferred {
         Some(request)
     }
 
+    /// Removes a request. Returns false if it has been taken.
+    pub fn remove(&mut self, request: SyncRequest) -> bool {
+        let handle = request.conn.handle();
+        let Some(waiting) = self.0.get_mut(&handle) else { return false };
+        if waiting.get(&request.number()) != Some(&request) {
+            return false;
+        }
+        waiting.remove(&request.number());
+        if waiting.is_empty() {
+            self.0.remove(&handle);
+        }
+        true
+    }
+
     /// Drops the requests of a closed connection; its handle may be reused by now.
     pub fn forget(&mut self, conn: ConnId) {
         if let Some(waiting) = self.0.get_mut(&conn.handle()) {

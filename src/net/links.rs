@@ -19,6 +19,9 @@ pub trait Links {
     fn close(&mut self, conn: ConnId, reason: &str);
     fn pause(&mut self, conn: ConnId);
     fn resume(&mut self, conn: ConnId);
+    fn send_first(&mut self, conn: ConnId, messages: Bytes);
+    fn hold(&mut self, conn: ConnId);
+    fn release(&mut self, conn: ConnId);
     fn outbox_bytes(&self, conn: ConnId) -> usize;
     fn outboxes_bytes(&self) -> usize;
     fn notify_below(&mut self, conn: ConnId, bytes: usize);
@@ -63,6 +66,18 @@ impl Links for Control {
 
     fn resume(&mut self, conn: ConnId) {
         Control::resume(self, conn);
+    }
+
+    fn send_first(&mut self, conn: ConnId, messages: Bytes) {
+        Control::send_first(self, conn, messages);
+    }
+
+    fn hold(&mut self, conn: ConnId) {
+        Control::hold(self, conn);
+    }
+
+    fn release(&mut self, conn: ConnId) {
+        Control::release(self, conn);
     }
 
     fn outbox_bytes(&self, conn: ConnId) -> usize {

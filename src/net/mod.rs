@@ -3,6 +3,7 @@
 //! Nothing else in elastick opens a socket. [`reactor::Reactor`] owns listeners and connections and passes whole messages to a
 //! [`reactor::Service`]; [`client::Client`] is the client side.
 
+pub mod account;
 pub mod client;
 mod connection;
 pub mod control;

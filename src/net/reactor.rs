@@ -5,11 +5,13 @@
 
 mod checks;
 mod crowd;
+mod expanding;
 mod login;
 mod pages;
 mod reading;
 mod web;
 
+use super::account::{Account, HeldBytes};
 use super::connection::Connection;
 use super::control::{Control, FIRST_CONNECTION, SyncRequest};
 use super::http::{self, Page};
@@ -22,8 +24,9 @@ use crate::less;
 use crate::metrics::{self, Id};
 use crate::points::{self, Point};
 use checks::Checks;
+use expanding::Expander;
 use mio::{Events, Poll, Token, Waker};
-use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind, compress};
+use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -45,6 +48,11 @@ pub trait Service {
     /// A message: its header as sent, and the body, decompressed but not validated. For a sync message [`Control::request`] returns the
     /// request to respond to; for a body that is not an object call [`Control::no_object`].
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control);
+    /// As [`Service::message`], for a body that a thread has decompressed; `held` counts it until it is dropped.
+    fn owned_message(&mut self, conn: ConnId, header: &Header, body: Vec<u8>, held: HeldBytes, ctl: &mut Control) {
+        self.message(conn, header, &body, ctl);
+        drop((body, held));
+    }
     /// All messages of the event-loop iteration have been delivered; what is sent now leaves in one write.
     fn iteration_ended(&mut self, ctl: &mut Control);
     /// The send buffer has shrunk to the threshold of [`Control::notify_below`].
@@ -100,6 +108,9 @@ pub struct NetLimits {
     /// The configuration limit that `message_bytes` comes from.
     pub message_limit: Limit,
     pub decompressed_bytes: u64,
+    pub compression_ratio: u64,
+    /// Received messages that are not handled yet.
+    pub pending: Arc<Account>,
     pub depth: usize,
     pub connections: usize,
     /// Connections of one address, of one user, and those that have not logged in.
@@ -136,6 +147,8 @@ impl NetLimits {
                 Limit::message_bytes
             },
             decompressed_bytes: limits.decompressed_bytes,
+            compression_ratio: limits.compression_ratio,
+            pending: Account::new(limits.pending_bytes),
             depth: size(limits.depth),
             connections: size(limits.connections),
             address_connections: size(limits.address_connections),
@@ -178,6 +191,7 @@ pub struct Reactor<S> {
     /// Pending connections: accepted, handshake not complete, by deadline.
     pending: VecDeque<(Instant, ConnId)>,
     watchdog: Option<Watchdog>,
+    expander: Option<Expander>,
     /// Pages without authentication.
     open_pages: &'static [&'static str],
     pub service: S,
@@ -231,6 +245,7 @@ impl<S: Service> Reactor<S> {
             checks,
             pending,
             watchdog: None,
+            expander: None,
             open_pages: &[],
             service,
         })
@@ -296,6 +311,7 @@ impl<S: Service> Reactor<S> {
         }
         self.finish_checks();
         self.finish_logins();
+        self.finish_expanding();
         self.finish_verdicts();
         self.finish_pages();
         // A stopped service has closed its resources: a tickerplant could acknowledge an update without logging it.
@@ -455,13 +471,7 @@ impl<S: Service> Reactor<S> {
         if header.compression == Compression::None {
             self.service.message(conn, header, message.get(HEADER_BYTES..).unwrap_or_default(), &mut self.control);
         } else {
-            match compress::decompress(message, &self.control.limits.codec()) {
-                Ok(plain) => {
-                    let body = plain.get(HEADER_BYTES..).unwrap_or_default();
-                    self.service.message(conn, header, body, &mut self.control);
-                }
-                Err(error) => self.control.malformed(conn, error),
-            }
+            self.deliver_compressed(conn, header, message);
         }
         self.control.request = None;
     }

@@ -39,6 +39,12 @@ impl SendBuffer {
         }
     }
 
+    /// Appends the chunks of another buffer.
+    pub(super) fn append(&mut self, mut other: SendBuffer) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.chunks.append(&mut other.chunks);
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

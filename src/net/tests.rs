@@ -11,6 +11,7 @@ use proto::{Header, MessageKind, Value, encode};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ struct Echo {
     events: mpsc::Sender<String>,
     late: Option<SyncRequest>,
     paused: Option<ConnId>,
+    /// The test is over: the next wake-up ends the loop.
+    ends: Arc<AtomicBool>,
 }
 
 impl Service for Echo {
@@ -60,7 +63,9 @@ impl Service for Echo {
         let _ = self.events.send(format!("closed {reason}"));
     }
     fn woken(&mut self, ctl: &mut Control) {
-        ctl.stop();
+        if self.ends.load(Ordering::SeqCst) {
+            ctl.stop();
+        }
     }
     fn deadline(&self) -> Option<Instant> {
         None
@@ -79,6 +84,7 @@ struct Running {
     port: u16,
     events: mpsc::Receiver<String>,
     waker: Arc<mio::Waker>,
+    ends: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -100,11 +106,12 @@ impl Running {
         let (sender, events) = mpsc::channel();
         let parts = Parts::new().unwrap();
         let (port, waker) = (listeners.port(), parts.waker());
-        let echo = Echo { events: sender, late: None, paused: None };
+        let ends = Arc::<AtomicBool>::default();
+        let echo = Echo { events: sender, late: None, paused: None, ends: Arc::clone(&ends) };
         let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&limits), echo).unwrap();
         reactor.open_pages(open);
         let thread = Some(std::thread::spawn(move || reactor.run().unwrap()));
-        Running { port, events, waker, thread }
+        Running { port, events, waker, ends, thread }
     }
 
     fn new() -> Running {
@@ -139,6 +146,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.ends.store(true, Ordering::SeqCst);
         let _ = self.waker.wake();
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
@@ -298,6 +306,63 @@ fn compressed_messages_are_understood() {
     let message = proto::compress::compress(&sync(&text)).unwrap();
     let answer = client.request_raw(&message, |_| {}).unwrap();
     assert_eq!(answer.view(&proto::Limits::default()).unwrap().chars(), Some(text.as_bytes()));
+}
+
+/// A compressed sync message that a thread decompresses.
+fn compressed(first: &str, length: usize) -> Vec<u8> {
+    proto::compress::compress_always(&sync(&format!("{first}{}", "x".repeat(length)))).unwrap()
+}
+
+/// A server that accepts any ratio of compression.
+fn any_ratio() -> Running {
+    let limits = Limits { compression_ratio: 1000, ..Limits::default() };
+    Running::with(limits, Box::new(Anyone::new(BTreeSet::new())), None)
+}
+
+#[test]
+fn a_large_compressed_message_keeps_its_place_among_the_others() {
+    let server = any_ratio();
+    let mut stream = server.raw();
+    stream.write_all(b"\x03\0").unwrap();
+    let messages = [sync("one"), compressed("two", 200_000), sync("three"), compressed("four", 5 << 20), sync("five")];
+    stream.write_all(&messages.concat()).unwrap();
+    let starts: Vec<String> = (0..5).map(|_| server.expect("message")).collect();
+    let words = ["one", "twox", "three", "fourx", "five"];
+    assert!(starts.iter().zip(words).all(|(start, word)| start.contains(word)), "{starts:?}");
+    let lengths = [3, 3 + 200_000, 5, 4 + (5 << 20), 4];
+    let mut answers = vec![0; 1 + lengths.iter().map(|length| 14 + length).sum::<usize>()];
+    stream.read_exact(&mut answers).unwrap();
+    assert!(answers.ends_with(b"five"));
+}
+
+#[test]
+fn a_connection_that_closes_while_its_message_is_decompressed_harms_nobody() {
+    let server = any_ratio();
+    let mut stream = server.raw();
+    stream.write_all(b"\x03\0").unwrap();
+    stream.write_all(&compressed("gone", 20 << 20)).unwrap();
+    drop(stream);
+    let mut client = server.client();
+    assert_eq!(client.request(&Value::chars("hello")).unwrap(), Value::chars("hello"));
+}
+
+#[test]
+fn a_compressed_message_over_the_ratio_is_rejected_and_the_next_one_handled() {
+    let server = Running::new();
+    let mut stream = server.raw();
+    stream.write_all(b"\x03\0").unwrap();
+    stream.write_all(&[compressed("bomb", 2 << 20), sync("next")].concat()).unwrap();
+    assert!(server.expect("message").ends_with("next"));
+}
+
+#[test]
+fn messages_over_the_memory_of_all_are_rejected() {
+    let limits = Limits { compression_ratio: 1000, pending_bytes: 1 << 20, ..Limits::default() };
+    let server = Running::with(limits, Box::new(Anyone::new(BTreeSet::new())), None);
+    let mut stream = server.raw();
+    stream.write_all(b"\x03\0").unwrap();
+    stream.write_all(&[compressed("large", 1 << 20), compressed("small", 200_000)].concat()).unwrap();
+    assert!(server.expect("message").contains("small"), "the memory of the first is not held");
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct Effects {
     pub printed: Vec<u8>,
     /// The response was deferred (`-30!(::)`).
     pub deferred: bool,
+    /// The deferred request is registered already: others may answer it while the evaluation waits for a client.
+    pub is_registered: bool,
     /// The evaluation has sent the deferred response itself.
     pub answered: bool,
     /// Deferred requests that this attempt has answered, by handle.
@@ -61,7 +63,14 @@ pub struct Effects {
 impl Effects {
     /// Returns the effects with which the second attempt starts.
     pub fn again(self) -> Effects {
-        Effects { done: self.done, left: self.left, held: self.held, carried: self.taken, ..Effects::default() }
+        Effects {
+            done: self.done,
+            left: self.left,
+            held: self.held,
+            carried: self.taken,
+            is_registered: self.is_registered,
+            ..Effects::default()
+        }
     }
 
     /// Returns the deferred request to answer on a handle; `waiting` takes it from the scope unless the first attempt has.

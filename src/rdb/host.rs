@@ -6,6 +6,8 @@ use super::pool::{Job, Line};
 use super::report;
 use super::scope::{Link, NodeScope, Spoken};
 use super::shared::Moment;
+use crate::config::Limit;
+use crate::metrics;
 use crate::net::{SyncRequest, message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
@@ -55,6 +57,8 @@ pub struct QueryHost<'a> {
 pub struct Asker {
     pub asking: Asking,
     pub request: Option<SyncRequest>,
+    /// It runs on a query thread, not on one of the handlers'.
+    pub is_query: bool,
     /// Owner id of the handles that it opens: a connection's number, 0 for the process itself.
     pub owner: u64,
 }
@@ -74,7 +78,7 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let grants = scope.rules.grants;
     let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };
     let caller = Caller { handle, user, address, remote, grants };
-    Asker { asking: Asking::new(caller, grants), request: job.request, owner }
+    Asker { asking: Asking::new(caller, grants), request: job.request, is_query: !job.is_own(), owner }
 }
 
 impl<'a> QueryHost<'a> {
@@ -205,11 +209,21 @@ fn wait_for_reply(
     before: Vec<Out>,
     value: &Value,
     by: Option<Instant>,
+    is_query: bool,
 ) -> Result<Value, QError> {
     if link.spoken == Spoken::Web {
         return Err(QError::with("nyi", "WebSocket clients are sent async messages only"));
     }
     let message = remote::encoded(MessageKind::Sync, value)?;
+    // Other queries use its slot meanwhile. The threads of handlers have none to spare.
+    let away = is_query.then(|| scope.queries.away());
+    if matches!(away, Some(None)) {
+        metrics::refused(Limit::client_waits);
+        return Err(QError::with("limit", "too many queries wait for the response of a client (--limit-client-waits)"));
+    }
+    let until = Instant::now().checked_add(scope.client_wait);
+    let is_limit = by.is_none_or(|by| until.is_some_and(|until| until < by));
+    let by = if is_limit { until } else { by };
     let answered = scope.ask(link.conn, before, message.into());
     let answer = match by {
         None => answered.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -218,6 +232,11 @@ fn wait_for_reply(
     match answer {
         Ok(answer) => remote::value(&answer),
         Err(RecvTimeoutError::Disconnected) => Err(QError::named("close")),
+        Err(RecvTimeoutError::Timeout) if is_limit => {
+            metrics::refused(Limit::client_wait_ns);
+            let wait = scope.client_wait;
+            Err(QError::with("timeout", format!("the client has not responded within {wait:?} (--limit-client-wait)")))
+        }
         Err(RecvTimeoutError::Timeout) => Err(QError::with("stop", "time limit")),
     }
 }
@@ -407,8 +426,18 @@ impl Host for QueryHost<'_> {
         }
         let link = self.link(client)?;
         let deed = Deed::Send(handle);
-        let before = if self.effects.repeats(&deed) { Vec::new() } else { self.effects.leave() };
-        self.effects.once(deed, || wait_for_reply(scope, link, before, value, by))
+        let mut before = Vec::new();
+        if !self.effects.repeats(&deed) {
+            // Its messages leave now, and make other evaluations respond to the request that it has deferred.
+            if let Some(request) = self.asker.request.filter(|_| self.effects.deferred && !self.effects.answered)
+                && !std::mem::replace(&mut self.effects.is_registered, true)
+            {
+                scope.defer(request);
+            }
+            before = self.effects.leave();
+        }
+        let is_query = self.asker.is_query;
+        self.effects.once(deed, || wait_for_reply(scope, link, before, value, by, is_query))
     }
 
     fn defer(&mut self) -> Result<(), QError> {
@@ -429,13 +458,16 @@ impl Host for QueryHost<'_> {
             }
         };
         let scope = self.scope;
-        let is_own = self.effects.deferred && !self.effects.answered && handle == self.caller().handle;
+        let defers = self.effects.deferred && !self.effects.is_registered;
+        let is_own = defers && !self.effects.answered && handle == self.caller().handle;
         // An earlier deferred message of this client is answered first.
         let request = self.effects.answer(handle, || scope.take_deferred(handle)).or_else(|| {
             self.effects.answered |= is_own;
             self.asker.request.filter(|_| is_own)
         });
         let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
+        // Its own request, registered before it has waited for a client.
+        self.effects.answered |= request.is_some() && request == self.asker.request;
         self.effects.send(Out::Respond { request: request.ok_or_else(unexpected)?, answer });
         Ok(())
     }

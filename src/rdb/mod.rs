@@ -9,6 +9,7 @@ pub mod globals;
 pub mod host;
 pub mod ingest;
 pub mod intake;
+pub mod job_queue;
 pub mod meter;
 pub mod node;
 pub mod options;

@@ -185,9 +185,10 @@ pub fn prepare(
     if startup.globals.iter().any(|(name, _)| symbol::text(*name) == Handler::DayEnd.name()) {
         shared.day_ends.want(bounds.day_end_time);
     }
-    let scope = NodeScope::new(Arc::clone(&shared), constants, rules, memory_bytes, startup, handles, outlet);
+    let sizes = (memory_bytes, threads, &options.limits);
+    let scope = NodeScope::new(Arc::clone(&shared), constants, rules, sizes, startup, handles, outlet);
     let scope = Arc::new(scope.map_err(|error| io::Error::other(error.to_string()))?);
-    let pool = Pool::start(threads, Arc::clone(&scope), bounds)?;
+    let pool = Pool::start(Arc::clone(&scope), bounds)?;
     let (tap, requests) = Tap::new(move || drop(on_request.wake()));
     let watched = Watched { constants: shown, limits: options.limits.clone(), requests };
     let stop = Stop::new(asked_to_end, options.leave_within.is_some_and(|within| !within.is_zero()));

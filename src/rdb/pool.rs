@@ -9,11 +9,13 @@ use super::day_end::Kept;
 use super::deadline_lock::DeadlineLock;
 use super::effects::{Effects, Out};
 use super::host::{Asker, QueryHost, asker};
+use super::job_queue::JobQueue;
 use super::outlet::LoopMessage;
 use super::printer::Printer;
 use super::scope::NodeScope;
 use crate::config::Limit;
 use crate::metrics;
+use crate::net::account::HeldBytes;
 use crate::net::inbox::Respond;
 use crate::net::message;
 use crate::net::{ConnId, Peer, SyncRequest};
@@ -24,10 +26,9 @@ use crate::q::{self, Limits};
 use crate::queue::Date;
 use crate::sys::allocated;
 use bytes::Bytes;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Niceness of the pool's threads: if cores are short, queries yield to the ingest thread.
@@ -72,12 +73,14 @@ pub struct Job {
     pub answer: Option<Respond>,
     /// The ended day, for the owner's `.u.end`.
     pub ended: Option<Kept>,
+    /// The message's share of the memory of pending messages.
+    pub held: Option<HeldBytes>,
 }
 
 impl Job {
     /// A job without a caller that waits.
     pub fn of(line: Option<Line>, peer: Option<Peer>, event: HandlerEvent) -> Job {
-        Job { line, peer, event, request: None, answer: None, ended: None }
+        Job { line, peer, event, request: None, answer: None, ended: None, held: None }
     }
 
     /// The call of `.u.end` for a day.
@@ -98,7 +101,7 @@ impl Job {
     }
 
     /// Returns whether the job is an event of the process rather than a request.
-    fn is_own(&self) -> bool {
+    pub fn is_own(&self) -> bool {
         !matches!(self.event, HandlerEvent::Message { .. } | HandlerEvent::Web { .. } | HandlerEvent::Page(_))
     }
 }
@@ -143,24 +146,11 @@ pub struct Bounds {
     pub message_depth: usize,
 }
 
-#[derive(Default)]
-struct Queue {
-    work: Mutex<Work>,
-    ready: Condvar,
-}
-
-#[derive(Default)]
-struct Work {
-    jobs: VecDeque<Job>,
-    closed: bool,
-}
-
 struct Inner {
     scope: Arc<NodeScope>,
     bounds: Bounds,
-    queries: Queue,
-    events: Queue,
-    day_ends: Queue,
+    events: JobQueue<Job>,
+    day_ends: JobQueue<Job>,
     printer: Printer,
     /// Lock of the evaluations that assign.
     deadline_lock: DeadlineLock,
@@ -176,13 +166,14 @@ impl Pool {
     ///
     /// # Errors
     /// A thread cannot start.
-    pub fn start(threads: usize, scope: Arc<NodeScope>, bounds: Bounds) -> std::io::Result<Pool> {
-        let (queries, events, day_ends) = (Queue::default(), Queue::default(), Queue::default());
+    pub fn start(scope: Arc<NodeScope>, bounds: Bounds) -> std::io::Result<Pool> {
+        let (events, day_ends) = (JobQueue::new(EVENT_THREADS, 0), JobQueue::new(1, 0));
         let printer = Printer::start()?;
-        let inner = Inner { scope, bounds, queries, events, day_ends, printer, deadline_lock: DeadlineLock::default() };
+        let inner = Inner { scope, bounds, events, day_ends, printer, deadline_lock: DeadlineLock::default() };
         let pool = Pool { inner: Arc::new(inner) };
-        type Which = fn(&Inner) -> &Queue;
-        let queries = (0..threads.max(1)).map(|number| (format!("query {number}"), (|all| &all.queries) as Which));
+        type Which = fn(&Inner) -> &JobQueue<Job>;
+        let threads = pool.inner.scope.queries.threads();
+        let queries = (0..threads).map(|number| (format!("query {number}"), (|all| &all.scope.queries) as Which));
         let events = (0..EVENT_THREADS).map(|number| (format!("handler {number}"), (|all| &all.events) as Which));
         let day_end_threads = usize::from(pool.inner.scope.shared.day_ends.is_wanted());
         let day_ends = (0..day_end_threads).map(|_| ("day end".to_string(), (|all| &all.day_ends) as Which));
@@ -194,6 +185,7 @@ impl Pool {
                 q::adopt(inner.scope.settings);
                 while let Some(job) = which(&inner).next() {
                     let done = inner.run(job);
+                    which(&inner).done();
                     inner.scope.outlet.say(LoopMessage::Done(done));
                 }
             })?;
@@ -206,33 +198,16 @@ impl Pool {
         let queue = match job.event {
             HandlerEvent::DayEnd { .. } => &self.inner.day_ends,
             _ if job.is_own() => &self.inner.events,
-            _ => &self.inner.queries,
+            _ => &self.inner.scope.queries,
         };
-        queue.work.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
-        queue.ready.notify_one();
+        queue.push(job);
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        for queue in [&self.inner.queries, &self.inner.events, &self.inner.day_ends] {
-            queue.work.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
-            queue.ready.notify_all();
-        }
-    }
-}
-
-impl Queue {
-    fn next(&self) -> Option<Job> {
-        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if work.closed {
-                return None;
-            }
-            if let Some(job) = work.jobs.pop_front() {
-                return Some(job);
-            }
-            work = self.ready.wait(work).unwrap_or_else(PoisonError::into_inner);
+        for queue in [&self.inner.scope.queries, &self.inner.events, &self.inner.day_ends] {
+            queue.close();
         }
     }
 }
@@ -302,13 +277,19 @@ impl Inner {
         if effects.answered {
             return Ended::Quietly;
         }
-        // From here on other evaluations may answer the request. This one's messages that make them do so are still
-        // held back, or leave after this.
-        if effects.deferred && result.is_ok() {
-            self.scope.defer(request);
-            return Ended::Quietly;
+        let defers = effects.deferred && result.is_ok();
+        match (effects.is_registered, defers) {
+            // From here on other evaluations may answer the request. This one's messages that make them do so are still
+            // held back, or leave after this.
+            (false, true) => self.scope.defer(request),
+            // Registered before the evaluation has waited for a client; it failed afterwards, or started again and did not defer.
+            (true, false) if self.scope.undefer(request) => {
+                return Ended::Answer(request, self.answer(result, job.peer.as_ref()));
+            }
+            (true, _) => {}
+            (false, false) => return Ended::Answer(request, self.answer(result, job.peer.as_ref())),
         }
-        Ended::Answer(request, self.answer(result, job.peer.as_ref()))
+        Ended::Quietly
     }
 
     fn limits(&self, job: &Job) -> Limits {

@@ -2,10 +2,12 @@
 
 use super::effects::Out;
 use super::globals::{Globals, SharedGlobals};
+use super::job_queue::JobQueue;
 use super::outlet::{LoopMessage, Outlet};
-use super::pool::Line;
+use super::pool::{Job, Line};
 use super::report::Constants;
 use super::shared::Shared;
+use crate::config::Limits;
 use crate::net::client::Incoming;
 use crate::net::{ConnId, Deferred, SyncRequest};
 use crate::q::handlers::Handler;
@@ -18,6 +20,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Wire protocol of an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,10 @@ pub struct NodeScope {
     pub(super) windows_v1: Sym,
     pub(super) stats_v1: Sym,
     pub(super) day_end: Sym,
+    /// Messages to evaluate.
+    pub queries: JobQueue<Job>,
+    /// Longest wait for a client's response.
+    pub client_wait: Duration,
     pub outlet: Outlet,
     connections: Mutex<BTreeMap<i32, Link>>,
     /// Evaluations that wait for a client's response, in the order of their requests.
@@ -74,7 +81,7 @@ impl NodeScope {
         shared: Arc<Shared>,
         constants: Constants,
         rules: Rules,
-        global_bytes_most: u64,
+        (global_bytes_most, threads, limits): (u64, usize, &Limits),
         startup: Startup,
         handles: Arc<Handles>,
         outlet: Outlet,
@@ -101,6 +108,8 @@ impl NodeScope {
             windows_v1: name(b".rdb.windowsV1"),
             stats_v1: name(b".rdb.statsV1"),
             day_end: name(Handler::DayEnd.name()),
+            queries: JobQueue::new(threads, usize::try_from(limits.client_waits).unwrap_or(usize::MAX)),
+            client_wait: Duration::from_nanos(limits.client_wait_ns),
             outlet,
             connections: Mutex::default(),
             asked: Mutex::default(),
@@ -153,6 +162,11 @@ impl NodeScope {
 
     pub fn defer(&self, request: SyncRequest) {
         locked(&self.deferred).insert(request);
+    }
+
+    /// Takes back a deferred request. Returns false if another evaluation has answered it.
+    pub fn undefer(&self, request: SyncRequest) -> bool {
+        locked(&self.deferred).remove(request)
     }
 
     /// Restores deferred requests that an evaluation took but did not answer, if their connection is still open.

@@ -8,8 +8,9 @@ use super::report::Constants;
 use super::scope::{Link, NodeScope, Spoken};
 use super::shared::{Ending, Shared};
 use crate::access::{Role, needs_role};
-use crate::config::Limits;
+use crate::config::{Limit, Limits};
 use crate::metrics;
+use crate::net::account::HeldBytes;
 use crate::net::client::Incoming;
 use crate::net::http::{self, Page};
 use crate::net::inbox::{Inbox, Message};
@@ -116,6 +117,30 @@ impl Queries {
             self.busy.insert(line, VecDeque::new());
         }
         self.pool.push(job);
+    }
+
+    /// Queues a client's message.
+    fn queue_message(&mut self, conn: ConnId, header: &Header, body: Vec<u8>, held: HeldBytes, ctl: &mut Control) {
+        if self.shared.is_ending() {
+            return;
+        }
+        let Some(peer) = ctl.peer(conn).cloned() else { return };
+        if !peer.grants.has(Role::Query) {
+            return self.refuse(conn, &needs_role("a query", Role::Query), ctl);
+        }
+        let line = Line::Client(conn);
+        self.shared.queries.fetch_add(1, Ordering::Relaxed);
+        let is_sync = header.kind == MessageKind::Sync;
+        let event = HandlerEvent::Message { is_sync, body, endian: header.endian };
+        self.push(Job { request: ctl.request(), held: Some(held), ..Job::of(Some(line), Some(peer), event) });
+        // The next message may depend on this one, so reading pauses. If an evaluation waits for this client's
+        // response, reading goes on instead, as the response follows such messages; they queue up to the receive
+        // buffer's limit.
+        let waiting = |jobs: &VecDeque<Job>| jobs.iter().map(Job::body_bytes).sum::<usize>();
+        let room = usize::try_from(self.watched.limits.inbox_bytes).unwrap_or(usize::MAX);
+        if !self.scope.is_asked(conn) || self.busy.get(&line).map_or(0, waiting) > room {
+            ctl.pause(conn);
+        }
     }
 
     /// Starts the connection's next job, or resumes reading from it.
@@ -313,32 +338,25 @@ impl Service for Queries {
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
-        let line = Line::Client(conn);
         if header.kind == MessageKind::Response {
             let more = self.scope.answered(conn, Incoming { header: *header, body: body.to_vec() });
-            if !more && self.busy.contains_key(&line) {
+            if !more && self.busy.contains_key(&Line::Client(conn)) {
                 ctl.pause(conn);
             }
             return;
         }
-        if self.shared.is_ending() {
-            return;
-        }
-        let Some(peer) = ctl.peer(conn).cloned() else { return };
-        if !peer.grants.has(Role::Query) {
-            return self.refuse(conn, &needs_role("a query", Role::Query), ctl);
-        }
-        self.shared.queries.fetch_add(1, Ordering::Relaxed);
-        let is_sync = header.kind == MessageKind::Sync;
-        let event = HandlerEvent::Message { is_sync, body: body.to_vec(), endian: header.endian };
-        self.push(Job { request: ctl.request(), ..Job::of(Some(line), Some(peer), event) });
-        // The next message may depend on this one, so reading pauses. If an evaluation waits for this client's
-        // response, reading goes on instead, as the response follows such messages; they queue up to the receive
-        // buffer's limit.
-        let waiting = |jobs: &VecDeque<Job>| jobs.iter().map(Job::body_bytes).sum::<usize>();
-        let room = usize::try_from(self.watched.limits.inbox_bytes).unwrap_or(usize::MAX);
-        if !self.scope.is_asked(conn) || self.busy.get(&line).map_or(0, waiting) > room {
-            ctl.pause(conn);
+        // A query thread may take its time: the copy counts until the end of its evaluation.
+        let Some(held) = ctl.pending().hold(body.len() as u64) else {
+            let why = ctl.pending().refusal();
+            return ctl.refuse(conn, Limit::pending_bytes, why);
+        };
+        self.queue_message(conn, header, body.to_vec(), held, ctl);
+    }
+
+    fn owned_message(&mut self, conn: ConnId, header: &Header, body: Vec<u8>, held: HeldBytes, ctl: &mut Control) {
+        match header.kind {
+            MessageKind::Response => self.message(conn, header, &body, ctl),
+            _ => self.queue_message(conn, header, body, held, ctl),
         }
     }
 

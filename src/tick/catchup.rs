@@ -64,7 +64,7 @@ pub fn start<K: Copy + Eq + Hash + Send + 'static>(
     waker: Waker,
 ) -> io::Result<Worker<Job<K>, Option<Done<K>>>> {
     let spawner = Arc::clone(&setup.env.spawner);
-    Worker::start(&*spawner, "catch-up", 1, waker, move || reading(setup.clone()))
+    Worker::start(&*spawner, "catch-up", (1, false), waker, move || reading(setup.clone()))
 }
 
 fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Option<Done<K>> {

@@ -27,7 +27,8 @@ impl Gate {
         !row.is_protocol() && self.has_handler(is_sync)
     }
 
-    fn has_handler(&self, is_sync: bool) -> bool {
+    /// Whether the owner's handler gets every message of this kind.
+    pub fn has_handler(&self, is_sync: bool) -> bool {
         if is_sync { self.has_sync_handler } else { self.has_async_handler }
     }
 

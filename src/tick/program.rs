@@ -4,9 +4,9 @@
 //! it. Handlers and `.z.ts` run on the query threads, `.z.pw` on its own thread.
 
 use super::core::Tables;
+use super::evaluation::{Bounds, Query, Work, query_refused};
 use super::globals::Globals;
-use super::host::SnapshotHost;
-use super::query::Bounds;
+use super::host::QueryHost;
 use super::worker::Worker;
 use crate::config::Limit;
 use crate::env::Spawner;
@@ -15,6 +15,7 @@ use crate::net::ConnId;
 use crate::q::startup::Startup;
 use crate::q::{self, Caller, Console, Host, QError};
 use crate::table::{Sym, Value, symbol};
+use proto::Limits;
 use std::io;
 use std::sync::Arc;
 
@@ -90,13 +91,13 @@ impl Logins {
             move |login: Login| {
                 let admitted = decide(&login, bounds);
                 if let Err(error) = &admitted {
-                    super::service::query_refused(error, Limit::handler_time_ns);
+                    query_refused(error, Limit::handler_time_ns);
                     tracing::warn!(user = %login.user.escape_ascii(), %error, ".z.pw failed");
                 }
                 (login.conn, admitted.unwrap_or(false))
             }
         };
-        Worker::start(spawner, "logins", 1, waker, work).map(|worker| Some(Logins(worker)))
+        Worker::start(spawner, "logins", (1, false), waker, work).map(|worker| Some(Logins(worker)))
     }
 
     /// Submits a login to be decided.
@@ -112,7 +113,9 @@ impl Logins {
 
 fn decide(login: &Login, bounds: Bounds) -> Result<bool, QError> {
     let caller = Caller { handle: login.conn.handle(), user: login.user.clone(), ..Caller::default() };
-    let mut host = SnapshotHost::new(Arc::clone(&login.globals), caller, Arc::default(), false);
+    // It has no variables of `.u`, and no part of its result depends on its calls.
+    let query = Query::new(None, Work::Message(Vec::new()), caller, Arc::default(), Arc::default());
+    let mut host = QueryHost::new(&query, Arc::clone(&login.globals), true, &Limits::default()).of_owner();
     let name = symbol::find(b".z.pw").ok_or(QError::named("access"))?;
     let f = host.global(name).ok_or(QError::named("access"))?;
     let user = symbol::intern_name(&login.user).map_err(|_| QError::named("limit"))?;

@@ -2,6 +2,7 @@
 
 use crate::less;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A rejected update.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,8 @@ impl Refused {
 /// The latest rejected updates.
 #[derive(Debug)]
 pub struct Quarantine {
-    kept: VecDeque<Refused>,
+    /// Shared with expressions that read them.
+    kept: VecDeque<Arc<Refused>>,
     bytes: usize,
     updates_most: usize,
     bytes_most: usize,
@@ -49,7 +51,7 @@ impl Quarantine {
     pub fn add(&mut self, mut refused: Refused) -> (u64, u64) {
         refused.message.truncate(MESSAGE_BYTES);
         self.bytes = self.bytes.saturating_add(refused.held_bytes());
-        self.kept.push_back(refused);
+        self.kept.push_back(Arc::new(refused));
         let (mut for_number, mut for_bytes) = (0u64, 0u64);
         while self.kept.len() > self.updates_most || self.bytes > self.bytes_most {
             let reason = if self.kept.len() > self.updates_most { &mut for_number } else { &mut for_bytes };
@@ -66,7 +68,7 @@ impl Quarantine {
     }
 
     /// Returns the kept updates, oldest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Refused> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Refused>> {
         self.kept.iter()
     }
 }

@@ -1,7 +1,6 @@
-//! Messages that an evaluation sends to clients. They leave after its end, so that an evaluation that starts again on the event-loop
-//! thread sends them once.
+//! Messages that an evaluation sends to clients. They leave after its end, so that an evaluation that starts again sends them once.
 
-use crate::net::{ConnId, SyncRequest, message};
+use crate::net::{ConnId, message};
 use crate::q::{QError, to_wire};
 use crate::table::Value;
 use bytes::Bytes;
@@ -36,12 +35,8 @@ impl Connections {
 #[derive(Debug, Default)]
 pub struct Sends {
     pub messages: Vec<(ConnId, Bytes)>,
-    /// Responses to messages with a deferred response.
-    pub answers: Vec<(SyncRequest, Bytes)>,
-    /// The evaluation called `-30!`: its own response comes later, or is in `answers`.
+    /// The evaluation called `-30!(::)`: its own response comes later.
     pub deferred: bool,
-    /// The evaluation has sent the response that it deferred.
-    pub answered: bool,
 }
 
 impl Sends {

@@ -1,29 +1,30 @@
 //! Message handling of the tickerplant: turns messages into updates, calls and queries.
 
+mod queries;
+
 use super::core::call;
+use super::evaluation::{Bounds, Calls, Done, Query};
 use super::gate::{self, Gate};
-use super::globals::Globals;
-use super::host::OwnerHost;
+use super::globals::{Globals, SharedGlobals};
 use super::plant::Plant;
 use super::plant::calls::{self, Called, Caller};
 use super::plant::functions;
 use super::program::Logins;
-use super::query::{self, Bounds, Done, From, Query, Work};
-use super::sends::{Connections, Sends};
+use super::query::{self, Setup};
+use super::sends::Connections;
 use super::worker::Worker;
 use crate::access::member::CLUSTER_USER;
 use crate::config::Limit;
 use crate::env::Env;
 use crate::log::Waker;
 use crate::metrics;
+use crate::net::account::Account;
 use crate::net::http::{self, Page};
-use crate::net::{
-    CloseReason, ConnId, Control, Deferred, Links, Login, Peer, Service, SyncRequest, message, outbox_refuses, signals,
-};
-use crate::q::{self, QError, Rules};
+use crate::net::{CloseReason, ConnId, Control, Deferred, Links, Login, Peer, Service, SyncRequest, message, signals};
+use crate::q::{QError, Rules};
 use crate::table::Value;
-use bytes::Bytes;
 use proto::{DecodeError, Endian, Header, Limits, MessageKind, View, Writer, types};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,9 +35,12 @@ use std::time::{Duration, Instant};
 pub struct TickService {
     pub plant: Plant,
     codec: Limits,
+    /// Memory of messages that wait for a query thread or are evaluated.
+    pending: Arc<Account>,
     queries: Worker<Query, Done>,
-    globals: Arc<Globals>,
-    own_bounds: Bounds,
+    /// Queries whose calls are to be performed, in the order of their runs.
+    calling: VecDeque<Calls>,
+    globals: Arc<SharedGlobals>,
     rules: Arc<Rules>,
     gate: Gate,
     connections: Arc<Connections>,
@@ -47,6 +51,7 @@ pub struct TickService {
     logins: Option<Logins>,
     /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
+    waker: Waker,
     /// Pending requests for metrics; each wakes the event loop.
     watched: Receiver<metrics::SnapshotRequest>,
 }
@@ -63,10 +68,11 @@ struct Timer {
 pub struct ServiceOptions {
     /// Limits of a message.
     pub codec: Limits,
+    /// Memory of received messages that are not handled yet, shared with the event loop.
+    pub pending: Arc<Account>,
     pub globals: Globals,
-    /// Limits of a query on the query threads, and of one on the event-loop thread.
+    /// Limits of a query.
     pub query: Bounds,
-    pub own_query: Bounds,
     /// Number of query threads.
     pub threads: usize,
     /// Limits of `.z.pw`.
@@ -90,22 +96,27 @@ impl TickService {
         end: Arc<AtomicBool>,
         watched: Receiver<metrics::SnapshotRequest>,
     ) -> io::Result<TickService> {
-        let ServiceOptions { codec, globals, query, own_query, threads, handler, rules, timer } = options;
+        let ServiceOptions { codec, pending, globals, query, threads, handler, rules, timer } = options;
         let timer = timer.map(|(function, every_ms)| {
             let every = Duration::from_millis(every_ms);
             Timer { function, every, next: Instant::now().checked_add(every) }
         });
         let rules = Arc::new(rules);
         let logins = Logins::start(&*env.spawner, &globals, handler, Arc::clone(&waker))?;
-        let queries = query::start(&*env.spawner, threads, query, Arc::clone(&rules), codec, waker)?;
+        let gate = Gate::new(&globals, &rules);
+        let globals = Arc::new(SharedGlobals::from(globals));
+        let setup = Setup { bounds: query, rules: Arc::clone(&rules), codec, globals: Arc::clone(&globals) };
+        let queries = query::start(&*env.spawner, threads, setup, Arc::clone(&waker))?;
         Ok(TickService {
             plant,
             codec,
+            pending,
             queries,
-            own_bounds: own_query,
-            gate: Gate::new(&globals, &rules),
+            calling: VecDeque::new(),
+            gate,
+            globals,
             rules,
-            globals: Arc::new(globals),
+            waker,
             connections: Arc::default(),
             deferred: Deferred::default(),
             timer,
@@ -136,6 +147,7 @@ impl TickService {
     pub fn come_round(&mut self, ctl: &mut dyn Links) {
         self.plant.woken(ctl);
         self.queries_done(ctl);
+        self.perform(ctl);
     }
 
     fn little(&mut self, conn: ConnId, body: &[u8], ctl: &mut dyn Links) {
@@ -217,7 +229,7 @@ impl TickService {
         let mut writer = Writer::new(&mut object);
         let called = self.plant.call(name, args, caller, &mut writer, ctl);
         if name == proto::log::SCHEMA && called.is_ok() {
-            Arc::make_mut(&mut self.globals).show_tables(self.plant.tables());
+            self.globals.show_tables(self.plant.tables());
         }
         let called = called.and_then(|called| {
             writer.finish().map_err(|error| QError::with("limit", error.to_string()))?;
@@ -264,185 +276,6 @@ impl TickService {
             Err(error) => self.failed(&error, caller, ctl),
         }
     }
-
-    /// Evaluates an expression: on a query thread if possible, at once if it reads `.u`.
-    fn query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
-        let Some(peer) = ctl.peer(caller.conn).cloned() else { return };
-        self.plant.stats.queries = self.plant.stats.queries.wrapping_add(1);
-        let who = q::Caller {
-            handle: caller.conn.handle(),
-            user: peer.user.clone(),
-            address: peer.z_a(),
-            remote: true,
-            ..q::Caller::default()
-        };
-        let (conn, request) = (caller.conn, caller.request);
-        let object = view.raw().to_vec();
-        let is_own = object.windows(3).any(|part| part == b".u.");
-        let query = Query {
-            from: Some(From { conn, request, peer }),
-            work: Work::Message(object),
-            caller: who,
-            globals: Arc::clone(&self.globals),
-            connections: Arc::clone(&self.connections),
-        };
-        if is_own {
-            return self.own_query(query, ctl);
-        }
-        // Pause the connection, so that its next message sees the effect of this one.
-        ctl.pause(conn);
-        self.queries.submit(query);
-    }
-
-    /// Evaluates an expression on this thread.
-    fn own_query(&mut self, query: Query, ctl: &mut dyn Links) {
-        self.plant.begin_iteration(ctl);
-        self.plant.settle(ctl);
-        let is_sync = query.is_sync();
-        let Query { from, work, caller, .. } = query;
-        let mut host = OwnerHost {
-            plant: &mut self.plant,
-            ctl,
-            conn: from.as_ref().map(|from| from.conn),
-            request: from.as_ref().and_then(|from| from.request),
-            connections: &self.connections,
-            deferred: &mut self.deferred,
-            sends: Sends::default(),
-            caller,
-            globals: &mut self.globals,
-            may_assign: from.is_none() || !self.rules.block_writes,
-            codec: self.codec,
-            published: false,
-            day_ended: false,
-            globals_full: false,
-        };
-        let limits = self.own_bounds.limits_of_this_thread();
-        let result = query::evaluate(&mut host, &work, is_sync, &self.rules, &limits, &self.codec);
-        let (published, globals_full, sends) = (host.published, host.globals_full, host.sends);
-        if let Err(error) = &result
-            && !globals_full
-        {
-            query_refused(error, Limit::core_query_time_ns);
-        }
-        let (answer, error) = query::answered(from.as_ref(), result, &limits);
-        self.finish(from, (answer, error), sends, published, ctl);
-    }
-
-    /// Sends the messages and the response of an evaluation.
-    fn finish(
-        &mut self,
-        from: Option<From>,
-        (answer, error): (Bytes, Option<QError>),
-        sends: Sends,
-        published: bool,
-        ctl: &mut dyn Links,
-    ) {
-        let Sends { messages, answers, deferred, answered } = sends;
-        for (conn, message) in messages {
-            self.send(conn, message, ctl);
-        }
-        for (request, answer) in answers {
-            ctl.reply(request, answer);
-        }
-        let Some(From { conn, request, .. }) = from else {
-            if let Some(timer) = &mut self.timer {
-                timer.next = ctl.now().checked_add(timer.every);
-            }
-            if let Some(error) = error {
-                tracing::warn!(%error, ".z.ts failed");
-            }
-            return;
-        };
-        if answered {
-            // The response is already sent, so a later error has no receiver.
-            return self.answered(conn, None, answer, error, ctl);
-        }
-        if let Some(request) = request.filter(|_| deferred && error.is_none()) {
-            self.deferred.insert(request);
-            return;
-        }
-        match request {
-            Some(request) if published && error.is_none() => self.plant.acknowledge_later(request, answer),
-            None if published && error.is_none() => {}
-            _ => self.answered(conn, request, answer, error, ctl),
-        }
-    }
-
-    /// Sends a message to a client; closes the connection if its send buffer is over the limit.
-    fn send(&mut self, conn: ConnId, message: Bytes, ctl: &mut dyn Links) {
-        let Some(peer) = ctl.peer(conn).cloned() else { return };
-        let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
-        if let Some(limit) = outbox_refuses(&self.plant.limits, waiting, all, message.len()) {
-            metrics::refused(limit);
-            return ctl.close(conn, "it does not read the messages sent to it");
-        }
-        ctl.send(conn, message::for_peer(message, &peer));
-    }
-
-    /// Calls `.z.ts` if it is due.
-    fn tick(&mut self) {
-        let Some(timer) = &mut self.timer else { return };
-        if timer.next.is_none_or(|at| at > Instant::now()) {
-            return;
-        }
-        timer.next = None;
-        self.queries.submit(Query {
-            from: None,
-            work: Work::Timer(timer.function.clone()),
-            caller: q::Caller::default(),
-            globals: Arc::clone(&self.globals),
-            connections: Arc::clone(&self.connections),
-        });
-    }
-
-    fn answered(
-        &mut self,
-        conn: ConnId,
-        request: Option<SyncRequest>,
-        answer: Bytes,
-        error: Option<QError>,
-        ctl: &mut dyn Links,
-    ) {
-        if let Some(error) = &error {
-            self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
-            match request {
-                None => tracing::warn!(handle = conn.handle(), %error, "an async message failed"),
-                Some(_) => tracing::debug!(handle = conn.handle(), %error, "a query failed"),
-            }
-        }
-        if let Some(request) = request {
-            ctl.reply(request, answer);
-        }
-    }
-
-    fn queries_done(&mut self, ctl: &mut dyn Links) {
-        while let Some(done) = self.queries.result() {
-            let conn = match &done {
-                Done::Result { from, .. } | Done::NeedsOwner(Query { from, .. }) => from.as_ref().map(|from| from.conn),
-            };
-            match done {
-                Done::Result { from, answer, error, sends } => {
-                    if let Some(error) = &error {
-                        query_refused(error, Limit::query_time_ns);
-                    }
-                    self.finish(from, (answer, error), sends, false, ctl);
-                }
-                Done::NeedsOwner(query) => self.own_query(query, ctl),
-            }
-            if let Some(conn) = conn {
-                ctl.resume(conn);
-            }
-        }
-    }
-}
-
-/// Counts a query that exceeded one of its limits.
-pub(super) fn query_refused(error: &QError, time: Limit) {
-    match error.name.as_ref() {
-        b"stop" => metrics::refused(time),
-        b"wsfull" => metrics::refused(Limit::query_memory_bytes),
-        _ => {}
-    }
 }
 
 fn symbol_atom(text: &[u8]) -> Vec<u8> {
@@ -460,7 +293,7 @@ impl Service for TickService {
         if user == CLUSTER_USER.as_bytes() && self.plant.has_secret() {
             return Login::Admitted;
         }
-        logins.submit(conn, user, password, Arc::clone(&self.globals));
+        logins.submit(conn, user, password, self.globals.current());
         Login::Later
     }
 
@@ -494,7 +327,7 @@ impl Service for TickService {
         }
         while let Ok(request) = self.watched.try_recv() {
             // The receiver may have given up.
-            let _ = request.send(self.plant.snapshot(self.globals.bytes(), ctl));
+            let _ = request.send(self.plant.snapshot(self.globals.current().bytes(), ctl));
         }
         if signals::is_asked(&self.end) {
             self.plant.stop("shutting down on request", ctl);
@@ -508,13 +341,13 @@ impl Service for TickService {
     }
 
     fn timer(&mut self, ctl: &mut Control) {
-        self.tick();
+        self.tick(ctl);
         self.plant.timer(ctl);
     }
 
     fn page(&mut self, path: &str, ctl: &mut Control) -> Option<Page> {
         match path {
-            http::METRICS => Some(Page::metrics(&self.plant.snapshot(self.globals.bytes(), ctl))),
+            http::METRICS => Some(Page::metrics(&self.plant.snapshot(self.globals.current().bytes(), ctl))),
             http::HEALTH => Some(Page::health(self.plant.health())),
             _ => None,
         }

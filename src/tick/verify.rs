@@ -87,7 +87,7 @@ pub fn start(
     chunk_bytes: usize,
     waker: Waker,
 ) -> io::Result<Worker<Job, Done>> {
-    Worker::start(&*env.spawner, "verify", 1, waker, || {
+    Worker::start(&*env.spawner, "verify", (1, false), waker, || {
         let (env, tables) = (env.clone(), tables.clone());
         move |job: Job| answer(&env, &tables.get(), &limits, chunk_bytes, job)
     })

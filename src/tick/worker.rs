@@ -16,14 +16,15 @@ pub struct Worker<J, R> {
 }
 
 impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
-    /// Starts `threads` threads, each with its own `work`; they end when the worker is dropped.
+    /// Starts `threads` threads, each with its own `work`; they end when the worker is dropped. `yields`: other threads come first if
+    /// cores are short.
     ///
     /// # Errors
     /// The system has no thread left.
     pub fn start<W: FnMut(J) -> R + Send + 'static>(
         spawner: &dyn Spawner,
         name: &str,
-        threads: usize,
+        (threads, yields): (usize, bool),
         waker: Waker,
         work: impl Fn() -> W,
     ) -> io::Result<Worker<J, R>> {
@@ -32,7 +33,7 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         let todo = Arc::new(Mutex::new(Todo { from_loop, next: VecDeque::new() }));
         let start = |_| {
             let (todo, done, waker) = (Arc::clone(&todo), done.clone(), Arc::clone(&waker));
-            spawner.spawn(name, Box::new(Jobs { todo, done, waker, work: work(), job: None, is_over: false }))
+            spawner.spawn(name, Box::new(Jobs { todo, done, waker, work: work(), job: None, yields, is_over: false }))
         };
         let running = (0..threads.max(1)).map(start).collect::<io::Result<_>>()?;
         Ok(Worker { jobs, results, _running: running })
@@ -64,6 +65,7 @@ struct Jobs<J, R, W> {
     work: W,
     /// Taken by [`Task::wait`].
     job: Option<J>,
+    yields: bool,
     is_over: bool,
 }
 
@@ -91,6 +93,10 @@ impl<J: Send, R: Send, W: FnMut(J) -> R + Send> Task for Jobs<J, R, W> {
         let Todo { from_loop, next } = &mut *todo;
         next.extend(from_loop.try_iter());
         if next.is_empty() { Due::Later } else { Due::Now }
+    }
+
+    fn yields(&self) -> bool {
+        self.yields
     }
 
     fn work(&mut self) {

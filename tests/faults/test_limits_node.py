@@ -2,6 +2,7 @@
 
 import re
 
+from harness import kdb, wire
 from harness.scene import trades, update
 
 from .evaluations import Evaluations
@@ -20,6 +21,19 @@ class AtANode(Evaluations, Limited):
         self.eventually(lambda: self.refusals(limit) > 0, "the function is ended, and counted")
         self.feed.ask(update("trade", trades(0, 3)))
         self.eventually(lambda: self.reader.ask("count trade").v == 3, "the node has the new day's rows")
+
+    @over("limit-client-wait", "300ms")
+    def test_a_client_that_does_not_respond_to_its_query(self):
+        with self.refused():
+            self.assertRegex(self.connect(self.target).error_of('.z.w"1+1"'), "^timeout")
+
+    @over("limit-client-waits", "1")
+    def test_queries_too_many_that_wait_for_clients(self):
+        with self.refused():
+            idle = self.connect(self.target)
+            idle.raw(wire.message(kdb.chars('.z.w"1+1"')))
+            self.assertEqual(idle.push().v, "1+1")
+            self.assertRegex(self.connect(self.target).error_of('.z.w"1+1"'), "^limit")
 
     @over("limit-symbols", "3000")
     def test_symbols_of_updates_too_many(self):

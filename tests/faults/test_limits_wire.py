@@ -35,6 +35,28 @@ class Wire:
             self.assertRegex(self.told(h), "^limit")
             self.assert_closed(h)
 
+    @over("limit-compression-ratio", "8")
+    def test_a_message_that_expands_too_many_times(self):
+        zeros = kdb.longs([0] * 300_000)
+        with self.refused():
+            h = self.connect(self.target)
+            h.raw(wire.message(zeros, compressed=True))
+            self.assertRegex(self.told(h), "^limit: .*more than 8 times")
+            self.assertEqual(h.ask("1+1").v, 2)
+            h.raw(wire.message(zeros, wire.ASYNC, compressed=True))
+            self.assert_closed(h)
+
+    @over("limit-pending", "1MiB")
+    def test_messages_too_long_for_the_memory_of_all(self):
+        """Whether they are compressed or not."""
+        text = kdb.chars("count " + '"' + "x" * 1_200_000 + '"')
+        with self.refused():
+            for compressed in (False, True):
+                h = self.connect(self.target)
+                h.raw(wire.message(text, compressed=compressed))
+                self.assertRegex(self.told(h), "^limit: .*--limit-")
+                self.assertEqual(h.ask("1+1").v, 2)
+
     @over("limit-depth", "10")
     def test_a_message_nested_too_deep(self):
         deep = kdb.longs([1])

@@ -30,6 +30,7 @@ mod roles;
 mod schema_change;
 mod schema_live;
 mod starting;
+mod tick_expressions;
 mod tick_feed;
 mod tick_nodes;
 mod tick_program;

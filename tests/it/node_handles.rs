@@ -56,6 +56,51 @@ fn a_client_can_be_called_back_during_its_own_query() {
 }
 
 #[test]
+fn clients_that_do_not_respond_hold_no_query_thread() {
+    let options = ["-s", "1", "--limit-client-wait", "2s", "--limit-client-waits", "3"];
+    let (_files, scene) = with("ask-idle", "back:{.z.w x}\n", &options);
+    let mut idle: Vec<_> = (0..3).map(|_| scene.connect()).collect();
+    let by = || Some(std::time::Instant::now() + std::time::Duration::from_secs(60));
+    for client in &mut idle {
+        client
+            .send_raw(&proto::encode::message(MessageKind::Sync, &Value::chars("back\"1+1\"")).expect("a message"))
+            .expect("sent");
+        client.flush().expect("sent");
+        client.next_message(by()).expect("the connection lives").expect("a question");
+    }
+    let mut other = scene.connect();
+    assert_eq!(ask(&mut other, "1+1"), Value::Long(2));
+    assert!(refused(&mut other, "back\"1+1\"").starts_with("limit"));
+    for client in &mut idle {
+        let ended = client.next_message(by()).expect("the connection lives").expect("a response");
+        assert_eq!((ended.header.kind, &ended.body[..9]), (MessageKind::Response, &b"\x80timeout\0"[..]));
+    }
+}
+
+#[test]
+fn a_deferred_response_can_be_sent_while_its_query_waits_for_a_client() {
+    let program = "ask:{-30!(::);neg[peer]`go;peer\"1+1\";`late}\nfree:{-30!(x;0b;7)}\njoin:{peer::.z.w}\n";
+    let (_files, scene) = with("ask-deferred", program, &SOCKETS);
+    let (mut client, mut peer, mut other) = (scene.connect(), scene.connect(), scene.connect());
+    ask(&mut peer, "join[]");
+    let handle = handle_of(&mut client);
+    let by = || Some(std::time::Instant::now() + std::time::Duration::from_secs(60));
+    let answered = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.query("ask[]"));
+        // The message that makes another client respond has left before the query waits.
+        assert_eq!(peer.next_message(by()).expect("connected").expect("a message").header.kind, MessageKind::Async);
+        assert_eq!(peer.next_message(by()).expect("connected").expect("a question").header.kind, MessageKind::Sync);
+        ask(&mut other, &format!("free {handle}"));
+        let answered = waiting.join().expect("no panic");
+        peer.send_raw(&answer(&Value::Long(2))).expect("sent");
+        peer.flush().expect("sent");
+        answered
+    });
+    assert_eq!(answered.expect("answered"), Value::Long(7));
+    assert!(refused(&mut other, &format!("free {handle}")).contains("not expecting a response"));
+}
+
+#[test]
 fn a_client_receives_a_request_after_its_own_messages_were_read() {
     let (_files, scene) = with("ask-behind", "n:0\nback:{kept::.z.w`go}\nkept:0\n", &[]);
     let mut client = scene.connect();

@@ -33,10 +33,10 @@ pub fn until(client: &mut Client, question: &str, wanted: &Value) {
 }
 
 /// Checks a deferred reply: the query `later` gets its reply when another client calls `free` or `fail`. The start-up file keeps the
-/// waiting handle in `waits`.
+/// waiting handle in `waits`, and `forget` clears it.
 pub fn puts_off(client: &mut Client, other: &mut Client) {
     for (release, wanted) in [("free 1 2", Ok(Value::longs([1, 2]))), ("fail \"mine\"", Err("mine"))] {
-        ask(other, "{waits::0Ni}[]");
+        ask(other, "forget[]");
         let answer = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| client.query("later"));
             wait_for("the question", || (ask(other, "null waits") == Value::Bool(false)).then_some(()));
@@ -250,7 +250,7 @@ fn a_client_sends_to_no_other() {
 
 #[test]
 fn an_answer_may_be_put_off() {
-    let program = "waits:0Ni\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\nfail:{-30!(waits;1b;x)}\n";
+    let program = "waits:0Ni\nforget:{waits::0Ni}\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\nfail:{-30!(waits;1b;x)}\n";
     let (_files, scene) = with("deferred", program, &[]);
     let (mut client, mut other) = (scene.connect(), scene.connect());
     puts_off(&mut client, &mut other);

@@ -131,13 +131,6 @@ fn an_expression_that_never_ends_is_ended() {
 }
 
 #[test]
-fn an_expression_about_u_has_little_time() {
-    let tick = Tick::start("tick-own-time", &[]);
-    let ended = tick.client().query(".u.i; while[1b;1]");
-    assert!(matches!(&ended, Err(ClientError::Server(name)) if name == b"stop"), "{ended:?}");
-}
-
-#[test]
 fn clients_may_define_names_but_not_the_tickerplants_own() {
     let tick = Tick::start("tick-define", &[]);
     let mut client = tick.client();

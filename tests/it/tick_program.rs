@@ -111,7 +111,7 @@ fn an_expression_sends_to_its_client_once() {
 
 #[test]
 fn an_answer_may_be_put_off() {
-    let program = "waits:0Ni\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\n\
+    let program = "waits:0Ni\nforget:{waits::0Ni}\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\n\
                    fail:{-30!(waits;1b;x)}\n";
     let (_files, tick) = with("deferred", program, &[]);
     let (mut client, mut other) = (tick.client(), tick.client());

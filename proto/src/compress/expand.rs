@@ -19,13 +19,45 @@ const GROUP_EXPANDS_TO: u64 = 8 * 257;
 /// ends early, `Trailing` for bytes after its end. Nothing is allocated for a length that the stream cannot expand to.
 pub fn decompress(message: &[u8], limits: &Limits) -> Result<Vec<u8>, DecodeError> {
     let header = whole_header(message, limits)?;
+    if header.compression == Compression::None {
+        return Ok(message.to_vec());
+    }
+    let (total_bytes, length_at, mut cursor) = declared(message, header, limits)?;
+    let plain = Header { compression: Compression::None, total_bytes, ..header };
+    let bad = length_at.error(DecodeErrorKind::BadCompression);
+    let mut out = vec![0; usize::try_from(total_bytes).map_err(|_| bad)?];
+    *out.first_chunk_mut().ok_or(bad)? = plain.write().map_err(|_| bad)?;
+    expand(&mut cursor, &mut out)?;
+    match cursor.rest().len() as u64 {
+        0 => Ok(out),
+        extra_bytes => Err(cursor.error(DecodeErrorKind::Trailing { extra_bytes })),
+    }
+}
+
+/// Returns the length of a whole message after decompression, as it declares it.
+///
+/// # Errors
+/// Those of [`decompress`] that follow from the declared length.
+pub fn expanded_bytes(message: &[u8], limits: &Limits) -> Result<u64, DecodeError> {
+    let header = whole_header(message, limits)?;
+    match header.compression {
+        Compression::None => Ok(header.total_bytes),
+        _ => declared(message, header, limits).map(|(total_bytes, ..)| total_bytes),
+    }
+}
+
+/// Returns the declared length of a compressed message, the position of that length, and of the stream.
+fn declared<'a>(
+    message: &'a [u8],
+    header: Header,
+    limits: &Limits,
+) -> Result<(u64, Cursor<'a>, Cursor<'a>), DecodeError> {
     let mut cursor = Cursor::new(message, header.endian);
     cursor.take(HEADER_BYTES)?;
     let length_at = cursor;
     let total_bytes = match header.compression {
-        Compression::None => return Ok(message.to_vec()),
-        Compression::Short => u64::from(cursor.item::<i32>()?.cast_unsigned()),
         Compression::Long => cursor.item::<i64>()?.cast_unsigned(),
+        _ => u64::from(cursor.item::<i32>()?.cast_unsigned()),
     };
     if total_bytes > limits.max_decompressed_bytes {
         let max_bytes = limits.max_decompressed_bytes;
@@ -37,15 +69,7 @@ pub fn decompress(message: &[u8], limits: &Limits) -> Result<Vec<u8>, DecodeErro
     if body_bytes.is_none() {
         return Err(length_at.error(DecodeErrorKind::BadCompression));
     }
-    let plain = Header { compression: Compression::None, total_bytes, ..header };
-    let bad = length_at.error(DecodeErrorKind::BadCompression);
-    let mut out = vec![0; usize::try_from(total_bytes).map_err(|_| bad)?];
-    *out.first_chunk_mut().ok_or(bad)? = plain.write().map_err(|_| bad)?;
-    expand(&mut cursor, &mut out)?;
-    match cursor.rest().len() as u64 {
-        0 => Ok(out),
-        extra_bytes => Err(cursor.error(DecodeErrorKind::Trailing { extra_bytes })),
-    }
+    Ok((total_bytes, length_at, cursor))
 }
 
 /// Fills `out` after its header from the groups at the cursor.

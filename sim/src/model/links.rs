@@ -101,6 +101,14 @@ impl Links for ModelLinks {
 
     fn resume(&mut self, _: ConnId) {}
 
+    fn send_first(&mut self, conn: ConnId, messages: Bytes) {
+        self.send(conn, messages);
+    }
+
+    fn hold(&mut self, _: ConnId) {}
+
+    fn release(&mut self, _: ConnId) {}
+
     fn outbox_bytes(&self, _: ConnId) -> usize {
         0
     }

@@ -28,6 +28,7 @@ mod stats;
 mod subscribe;
 mod timekeeper;
 pub mod values;
+pub mod variables;
 mod verification;
 
 pub use stats::Stats;
@@ -103,6 +104,8 @@ pub struct Plant {
     pub stats: Stats,
     pub quarantine: Quarantine,
     pub limits: Limits,
+    /// Limits of an update's object.
+    codec: proto::Limits,
     time: Timekeeper,
     schemas: Schemas,
     batch: Batch,
@@ -239,6 +242,7 @@ impl Plant {
             feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
             subscriptions: Subscriptions::new(tables.len()),
             limits,
+            codec,
             env,
             time,
             schemas,

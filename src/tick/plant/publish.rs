@@ -31,9 +31,7 @@ impl Plant {
             return Err(refusal);
         }
         let accepted = match self.log.failure() {
-            None => {
-                core::publish(self.schemas.tables(), call, self.time.stamp(), &self.limits.codec(), &mut self.batch)
-            }
+            None => core::publish(self.schemas.tables(), call, self.time.stamp(), &self.codec, &mut self.batch),
             Some(_) => Err(Refusal { table: call.table.to_vec(), reason: Reason::LogFailed }),
         };
         match accepted {

@@ -3,8 +3,10 @@
 use super::Plant;
 use crate::protocol::long;
 use crate::queue::{Row, Verified};
+use crate::tick::quarantine::Refused;
 use crate::tick::subscriptions::RequestedSymbols;
 use proto::{Writer, types};
+use std::sync::Arc;
 
 /// Names of the variables.
 pub const VARIABLES: [&str; 12] = [
@@ -21,6 +23,9 @@ pub const VARIABLES: [&str; 12] = [
     ".u.asg.tab",
     ".u.asg.tabV1",
 ];
+
+/// Variables that [`Plant::put_named`] writes.
+const NAMED: [&[u8]; 8] = [b".u.t", b".u.i", b".u.j", b".u.L", b".u.l", b".u.d", b".u.stats", b".u.refused"];
 
 /// Columns of `.u.quarantine`.
 const QUARANTINE_COLUMNS: [&str; 8] = ["time", "handle", "feed", "tab", "error", "reason", "bytes", "message"];
@@ -45,12 +50,34 @@ impl Plant {
             b".u.d" => writer.atom_date(self.time.date().0),
             b".u.stats" => self.put_stats(writer),
             b".u.refused" => writer.atom_long(long(self.stats.refused)),
-            b".u.quarantine" => self.put_quarantine(writer),
             b".u.asg.tab" => put_rows(&crate::queue::COLUMNS, &self.queue.core().rows(), writer),
             b".u.asg.tabV1" => put_rows(&columns_v1(), &self.queue.core().rows(), writer),
             _ => return false,
         }
         true
+    }
+
+    /// Writes the value of a text that only names a variable, or the position and name of the log, `` .u `i`L ``; false for any other
+    /// text. Feeds and monitors send such texts often, and a query thread would have nothing to evaluate.
+    pub fn put_named(&self, text: &[u8], writer: &mut Writer<'_>) -> bool {
+        let text = text.trim_ascii();
+        if NAMED.contains(&text) {
+            return self.put_variable(text, writer);
+        }
+        let names = text.strip_prefix(b".u").map(<[u8]>::trim_ascii_start).and_then(|names| names.strip_prefix(b"`"));
+        let Some(names) = names.filter(|_| self.log.exists()) else { return false };
+        let mut names = names.split(|byte| *byte == b'`').map(|name| [b".u.", name].concat());
+        match (names.next().as_deref(), names.next().as_deref(), names.next().as_deref(), names.next()) {
+            (Some(first @ (b".u.i" | b".u.j")), Some(b".u.L"), None, None) => {
+                writer.list_head(2);
+                self.put_variable(first, writer) && self.put_variable(b".u.L", writer)
+            }
+            (Some(b".u.i"), Some(b".u.j"), Some(b".u.L"), None) => {
+                writer.list_head(3);
+                [&b".u.i"[..], b".u.j", b".u.L"].into_iter().all(|name| self.put_variable(name, writer))
+            }
+            _ => false,
+        }
     }
 
     fn sorted_names(&self) -> Vec<&[u8]> {
@@ -98,26 +125,26 @@ impl Plant {
         let values: Vec<i64> = all.iter().map(|(_, value)| long(*value)).collect();
         writer.vector(types::LONG, types::ATTR_NONE, &values);
     }
+}
 
-    fn put_quarantine(&self, writer: &mut Writer<'_>) {
-        let all: Vec<_> = self.quarantine.iter().collect();
-        writer.table_head(QUARANTINE_COLUMNS);
-        let times: Vec<i64> = all.iter().map(|refused| refused.time_ns).collect();
-        writer.vector(types::TIMESTAMP, types::ATTR_NONE, &times);
-        let handles: Vec<i32> = all.iter().map(|refused| refused.handle).collect();
-        writer.vector(types::INT, types::ATTR_NONE, &handles);
-        writer.symbols(all.iter().map(|refused| &refused.user));
-        // A rejected table name may be any bytes; a symbol ends at its first NUL.
-        let before_nul = |text: &'_ [u8]| text.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
-        writer.symbols(all.iter().map(|refused| before_nul(&refused.table)));
-        writer.symbols(all.iter().map(|refused| before_nul(refused.term.as_bytes())));
-        writer.list_head(all.len());
-        all.iter().for_each(|refused| writer.chars(&refused.reason));
-        let bytes: Vec<i64> = all.iter().map(|refused| long(refused.message_bytes as u64)).collect();
-        writer.vector(types::LONG, types::ATTR_NONE, &bytes);
-        writer.list_head(all.len());
-        all.iter().for_each(|refused| writer.vector(types::BYTE, types::ATTR_NONE, &refused.message));
-    }
+/// Writes `.u.quarantine`.
+pub(super) fn put_quarantine(all: &[Arc<Refused>], writer: &mut Writer<'_>) {
+    writer.table_head(QUARANTINE_COLUMNS);
+    let times: Vec<i64> = all.iter().map(|refused| refused.time_ns).collect();
+    writer.vector(types::TIMESTAMP, types::ATTR_NONE, &times);
+    let handles: Vec<i32> = all.iter().map(|refused| refused.handle).collect();
+    writer.vector(types::INT, types::ATTR_NONE, &handles);
+    writer.symbols(all.iter().map(|refused| &refused.user));
+    // A rejected table name may be any bytes; a symbol ends at its first NUL.
+    let before_nul = |text: &'_ [u8]| text.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
+    writer.symbols(all.iter().map(|refused| before_nul(&refused.table)));
+    writer.symbols(all.iter().map(|refused| before_nul(refused.term.as_bytes())));
+    writer.list_head(all.len());
+    all.iter().for_each(|refused| writer.chars(&refused.reason));
+    let bytes: Vec<i64> = all.iter().map(|refused| long(refused.message_bytes as u64)).collect();
+    writer.vector(types::LONG, types::ATTR_NONE, &bytes);
+    writer.list_head(all.len());
+    all.iter().for_each(|refused| writer.vector(types::BYTE, types::ATTR_NONE, &refused.message));
 }
 
 /// Writes `.u.asg.tab`: the paper's ten columns and elastick's own.

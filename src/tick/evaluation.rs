@@ -1,0 +1,148 @@
+//! One evaluation: the query, its limits and its results. It may run several times until they stand.
+
+use super::core::schema::Tables;
+use super::plant::variables::{Names, Variables};
+use super::record::{Call, Expected, Performed};
+use super::sends::{Connections, Sends};
+use crate::config::Limit;
+use crate::metrics;
+use crate::net::account::HeldBytes;
+use crate::net::{ConnId, Peer, SyncRequest};
+use crate::q::{self, Caller, QError};
+use crate::table::Value;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a query evaluates.
+pub enum Work {
+    /// Object of the message, little-endian, validated.
+    Message(Vec<u8>),
+    /// Timer function.
+    Timer(Value),
+}
+
+/// Client that sent a query.
+pub struct From {
+    pub conn: ConnId,
+    pub request: Option<SyncRequest>,
+    pub peer: Peer,
+}
+
+/// A query to evaluate.
+pub struct Query {
+    /// `None` for the timer.
+    pub from: Option<From>,
+    /// The message's share of the memory of pending messages.
+    pub held: Option<HeldBytes>,
+    pub work: Work,
+    pub caller: Caller,
+    pub connections: Arc<Connections>,
+    pub tables: Arc<Tables>,
+    /// Variables of `.u` before its first call.
+    pub included: Names,
+    pub variables: Arc<Variables>,
+    /// Calls that the event loop has performed for it.
+    pub record: Vec<Performed>,
+    /// Calls of its last run that the event loop has not performed, because the variables had changed.
+    pub last_calls: Vec<Call>,
+    /// Limits, set at its first run.
+    pub limits: Option<q::Limits>,
+    /// It has published an update: its response waits until the update is as durable as promised.
+    pub published: bool,
+    /// Responses to messages with a deferred response.
+    pub answers: Vec<(SyncRequest, Bytes)>,
+    /// It has sent the response that it deferred.
+    pub answered: bool,
+}
+
+impl Query {
+    pub fn new(
+        from: Option<From>,
+        work: Work,
+        caller: Caller,
+        connections: Arc<Connections>,
+        tables: Arc<Tables>,
+    ) -> Query {
+        Query {
+            from,
+            held: None,
+            work,
+            caller,
+            connections,
+            tables,
+            included: Names::NONE,
+            variables: Arc::default(),
+            record: Vec::new(),
+            last_calls: Vec::new(),
+            limits: None,
+            published: false,
+            answers: Vec::new(),
+            answered: false,
+        }
+    }
+
+    pub fn is_sync(&self) -> bool {
+        self.from.as_ref().is_some_and(|from| from.request.is_some())
+    }
+}
+
+/// A run that made calls which the event loop has to perform.
+pub struct Calls {
+    pub query: Query,
+    /// How many calls of the record it has repeated.
+    pub repeats: usize,
+    pub expected: VecDeque<Expected>,
+    pub read_before: Names,
+    pub read_after: bool,
+    /// Its result stands if the calls have the expected results: it has assigned no global.
+    pub may_stand: bool,
+    /// Its result stands in any case: it has used up its time or memory.
+    pub is_over: bool,
+    /// The event loop has performed some of its calls.
+    pub is_begun: bool,
+    pub outcome: Outcome,
+}
+
+/// Result of a run.
+pub struct Outcome {
+    /// Response; empty for the timer.
+    pub answer: Bytes,
+    pub error: Option<QError>,
+    pub sends: Sends,
+}
+
+/// What a query thread returns.
+pub enum Done {
+    Result(Query, Outcome),
+    Calls(Box<Calls>),
+    /// It has read variables that it does not have, and must run again.
+    Lacks(Query, Names),
+}
+
+/// Limits of one evaluation.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub time: Duration,
+    pub memory_bytes: u64,
+}
+
+impl Bounds {
+    pub(super) fn limits(self) -> q::Limits {
+        q::Limits {
+            deadline: Instant::now().checked_add(self.time),
+            memory_bytes: self.memory_bytes,
+            ..q::Limits::default()
+        }
+    }
+}
+
+/// Counts a query that exceeded one of its limits.
+pub fn query_refused(error: &QError, time: Limit) {
+    match error.name.as_ref() {
+        b"stop" => metrics::refused(time),
+        b"wsfull" => metrics::refused(Limit::query_memory_bytes),
+        _ => {}
+    }
+}
