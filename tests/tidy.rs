@@ -192,6 +192,7 @@ const WALL: &[(&str, &str)] = &[
     ("src/net/reactor/pages.rs", "the date of an HTTP answer"),
     ("q/src/runtime/time.rs", "`.z.p` and its like"),
     ("src/fleet/aws/cloudwatch.rs", "the timestamp of a metric"),
+    ("src/net/tls/process.rs", "a certificate says when it expires as wall time"),
     ("src/fleet/aws/notices.rs", "Spot notices carry a wall time"),
     ("src/fleet/aws/mod.rs", "EC2 says when an instance was launched as wall time"),
     ("src/fleet/aws/status.rs", "EC2 says when an instance was launched as wall time"),

@@ -127,6 +127,7 @@ impl World {
             ip: std::net::Ipv4Addr::new(10, 0, 0, octet).into(),
             capability: if number.is_multiple_of(3) { 3 } else { 0 },
             local,
+            tls: None,
             grants: Arc::new(Grants::everything()),
         };
         line.conn = Some(tick.links.open(number, peer));

@@ -1,6 +1,6 @@
 //! `elastick feed`: publishes a simulated market, or a recorded log, to a tickerplant.
 
-use super::{CliError, command_for, json, logging, settings_of};
+use super::{CliError, command_for, json, logging, settings_of, tls};
 use crate::config::{Limits, Program, Settings, options};
 use crate::env::Env;
 use crate::feed::curve::Curve;
@@ -37,6 +37,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Feed, matches)?;
     logging::start(&settings)?;
+    tls::start(&settings, settings.get(&options::TICKERPLANT)?.tls)?;
     let limits = Limits::resolve(&settings)?;
     let codec = proto::Limits { max_message_bytes: limits.message_bytes, ..proto::Limits::default() };
     let chunk_bytes = usize::try_from(limits.log_read_chunk_bytes).unwrap_or(usize::MAX);

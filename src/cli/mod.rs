@@ -16,6 +16,7 @@ mod q;
 pub mod rdb;
 mod startup;
 mod tick;
+mod tls;
 
 pub use args::{command_for, settings_of};
 pub use error::{CliError, USAGE};

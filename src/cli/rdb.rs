@@ -2,7 +2,7 @@
 
 use super::fleet::choose::choose;
 use super::fleet::publish::Publishing;
-use super::{CliError, command_for, logging, settings_of, startup};
+use super::{CliError, command_for, logging, settings_of, startup, tls};
 use crate::config::Program;
 use crate::config::options;
 use crate::env::Env;
@@ -43,7 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut chosen = choose(&settings)?;
     chosen.supply(&mut settings)?;
     let publishing = Publishing::of(&settings, &chosen)?;
-    settings.get(&options::TLS)?;
+    let door = tls::start(&settings, settings.get(&options::TICKERPLANT)?.tls)?;
     let mut options = NodeOptions::resolve(&settings).map_err(|error| match error {
         OptionsError::Config(error) => CliError::Config(error),
         OptionsError::Thresholds(error) => CliError::Usage(error.to_string()),
@@ -67,6 +67,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let program = startup::loaded(node::Evaluated::load(&options, startup::print))?;
     await_service(fleet.as_mut(), &notifier);
     let mut node = node::prepare(Env::system(), options, fleet, program, &notifier).map_err(CliError::failed)?;
+    if let Some(door) = door {
+        node.set_tls(door).map_err(CliError::failed)?;
+    }
     let identity = node.identity().clone();
     let ready = move || {
         notifier.ready(&format!("listening on {}", identity.port));

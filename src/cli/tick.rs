@@ -2,7 +2,7 @@
 
 use super::fleet::choose::{attend, choose};
 use super::fleet::publish::Publishing;
-use super::{CliError, command_for, logging, settings_of, startup};
+use super::{CliError, command_for, logging, settings_of, startup, tls};
 use crate::access::{LOOPBACK_NOTE, WithCluster, listen_on};
 use crate::config::{Limits, Program, Settings, options};
 use crate::env::Env;
@@ -41,7 +41,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Tick, matches)?;
     logging::start(&settings)?;
-    settings.get(&options::TLS)?;
+    let door = tls::start(&settings, false)?;
     let chosen = choose(&settings)?;
     let publishing = Publishing::of(&settings, &chosen)?;
     let fleet = chosen.fleet();
@@ -154,6 +154,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
     if settings.is_on(&options::METRICS_OPEN)? {
         reactor.open_pages(http::OPEN);
+    }
+    if let Some(door) = door {
+        reactor.set_tls(door).map_err(CliError::failed)?;
     }
     reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
     notifier.ready(&format!("listening on {port}"));

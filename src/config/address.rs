@@ -6,10 +6,15 @@ use std::str::FromStr;
 /// Host of an address `unix://port[:user[:password]]`: the Unix socket of that port on this machine.
 pub const UNIX: &str = "unix://";
 
-/// `host:port[:user[:password]]` or `unix://port[:user[:password]]`; an empty host means this machine. The leading colon of a kdb+ handle
-/// is allowed.
-#[derive(Clone, PartialEq, Eq)]
+/// Prefix of the address of a connection with TLS.
+pub const TLS: &str = "tcps://";
+
+/// `[tcps://]host:port[:user[:password]]` or `unix://port[:user[:password]]`; an empty host means this machine. The leading colon of a
+/// kdb+ handle is allowed.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Address {
+    /// Connect with TLS.
+    pub tls: bool,
     pub host: String,
     pub port: u16,
     pub user: String,
@@ -22,7 +27,10 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Address, String> {
         let wrong = || format!("{text:?} is not an address; write it like host:5010 or host:5010:user:password");
         let text = text.trim().trim_start_matches('`');
-        let unix = text.strip_prefix(':').unwrap_or(text).strip_prefix(UNIX);
+        let bare = text.strip_prefix(':').unwrap_or(text);
+        let unix = bare.strip_prefix(UNIX);
+        let secured = bare.strip_prefix(TLS);
+        let text = secured.unwrap_or(text);
         // A handle `:host:port` has one more colon than `host:port`; the colon of `:port` stands for an empty host.
         let plain = match text.strip_prefix(':') {
             Some(rest) if rest.starts_with(':') => rest,
@@ -39,6 +47,7 @@ impl FromStr for Address {
         let port = parts.next().and_then(|port| port.parse().ok()).filter(|port| *port != 0).ok_or_else(wrong)?;
         let host = if host.is_empty() { "localhost" } else { host };
         Ok(Address {
+            tls: secured.is_some(),
             host: host.to_string(),
             port,
             user: parts.next().unwrap_or_default().to_string(),
@@ -52,7 +61,8 @@ impl fmt::Display for Address {
         if self.host == UNIX {
             return write!(f, "{UNIX}{}", self.port);
         }
-        write!(f, "{}:{}", self.host, self.port)
+        let scheme = if self.tls { TLS } else { "" };
+        write!(f, "{scheme}{}:{}", self.host, self.port)
     }
 }
 
@@ -127,8 +137,22 @@ mod tests {
     }
 
     #[test]
+    fn an_address_may_ask_for_tls() {
+        for text in ["tcps://tp1:5010:ann:x", ":tcps://tp1:5010:ann:x", "`:tcps://tp1:5010:ann:x"] {
+            let address: Address = text.parse().unwrap();
+            assert!(address.tls, "{text}");
+            assert_eq!(parts(text), ("tp1".into(), 5010, "ann".into(), "x".into()));
+        }
+        let address: Address = "tcps://:5010".parse().unwrap();
+        assert_eq!((address.to_string().as_str(), address.tls), ("tcps://localhost:5010", true));
+        assert!(!"tp1:5010".parse::<Address>().unwrap().tls);
+    }
+
+    #[test]
     fn addresses_without_a_port_are_rejected() {
-        for text in ["", "tp1", "tp1:", "tp1:x", ":0", ":70000", "unix://", ":unix://x", "unix://0"] {
+        for text in
+            ["", "tp1", "tp1:", "tp1:x", ":0", ":70000", "unix://", ":unix://x", "unix://0", "tcps://", "tcps://tp1"]
+        {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

@@ -103,6 +103,8 @@ limits! {
         "Time within which a client must complete its handshake";
     logins, "limit-logins", count, 64, "64", [Tick, Rdb],
         "Maximum number of logins whose password hash (Argon2) waits to be computed";
+    tls_handshakes, "limit-tls-handshakes", count, 1024, "1024", [Tick, Rdb],
+        "Steps of TLS handshakes that may wait for a thread; a client beyond them is disconnected";
     inbox_bytes, "limit-inbox", bytes, 256 << 20, "256MiB", [Tick, Rdb],
         "Receive buffer of one connection: bytes of incomplete messages";
     inboxes_bytes, "limit-inboxes", bytes, 2 << 30, "2GiB", [Tick, Rdb],

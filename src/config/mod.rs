@@ -10,6 +10,7 @@ pub mod logging;
 pub mod mount;
 pub mod options;
 pub mod settings;
+pub mod tls;
 pub mod units;
 
 pub use address::{Address, Listen};
@@ -18,3 +19,4 @@ pub use limits::{Limit, Limits};
 pub use mount::RequiredMount;
 pub use options::{Opt, OptionSpec, Program};
 pub use settings::{ConfigError, Settings};
+pub use tls::TlsMode;

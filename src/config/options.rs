@@ -5,6 +5,7 @@ use super::durability::{ChangedBlocks, Damage, Durability};
 use super::limits::LIMITS;
 use super::logging::{self, LogFormat};
 use super::mount::RequiredMount;
+use super::tls::TlsMode;
 use super::units::{self, RollTime};
 pub use super::units::{FleetKind, Protocol};
 use std::path::PathBuf;
@@ -133,7 +134,7 @@ options! {
         "Directory of the log; without it nothing is logged (as in kdb+tick)";
     TICKERPLANT: Address = units::address, "tickerplant" position 1, value "HOST:PORT[:USER:PASSWORD]",
         default Some(":5010"), programs &[Rdb, Feed];
-        "Address of the tickerplant, in kdb+'s form";
+        "Address of the tickerplant, in kdb+'s form; tcps://HOST:PORT uses TLS";
     SERVER: String = units::name, "server" position 1, value "HOST:PORT[:USER:PASSWORD]|FILE", programs &[Q];
         "Remote process or script; without it, expressions are evaluated locally";
     CONFIG: PathBuf = units::path, "config" value "FILE", programs &Program::ALL;
@@ -156,8 +157,23 @@ options! {
         "1: remote callers cannot run system commands or leave the directory; FILE: that, and users as with -U";
     USERS: PathBuf = units::path, "users" letter Some('U'), value "FILE", programs &[Tick, Rdb];
         "Users: FILE.toml with roles, or kdb+'s lines of user:password (plain, md5 or sha1 hex)";
-    TLS: () = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
-        "0 for plain connections; 1 and 2 (TLS) are not supported yet";
+    TLS: TlsMode = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
+        "Connections to the port: 0 plain, 1 plain and TLS, 2 TLS only (Unix sockets stay plain)";
+    TLS_CERT: String = units::text, "tls-cert" value "FILE", empty true,
+        variables &["KX_SSL_CERT_FILE", "SSL_CERT_FILE"], programs &[Tick, Rdb, Feed, Q];
+        "Own certificate for TLS, in PEM, with the intermediate ones after it; read again when it changes, or on SIGHUP";
+    TLS_KEY: String = units::text, "tls-key" value "FILE", empty true,
+        variables &["KX_SSL_KEY_FILE", "SSL_KEY_FILE"], programs &[Tick, Rdb, Feed, Q];
+        "Private key of the own certificate, in PEM";
+    TLS_CA: String = units::text, "tls-ca" value "FILE", empty true,
+        variables &["KX_SSL_CA_CERT_FILE", "SSL_CA_CERT_FILE"], programs &[Tick, Rdb, Feed, Q];
+        "Trusted certificates, in PEM, for servers and clients; without it those of the system, for servers only";
+    TLS_VERIFY_CLIENT: bool = units::yes_or_no, "tls-verify-client" value "YES|NO", default Some("NO"),
+        variables &["KX_SSL_VERIFY_CLIENT", "SSL_VERIFY_CLIENT"], programs &[Tick, Rdb];
+        "Whether TLS clients must send a trusted certificate (mutual TLS)";
+    TLS_VERIFY_SERVER: bool = units::yes_or_no, "tls-verify-server" value "YES|NO", default Some("YES"),
+        variables &["KX_SSL_VERIFY_SERVER", "SSL_VERIFY_SERVER"], programs &[Tick, Rdb, Feed, Q];
+        "Whether the certificate of a server at a tcps:// address is verified: its issuer, host name and dates";
     QUERY_TIME: Duration = units::seconds, "query-time" letter Some('T'), value "SECONDS", default Some("0"),
         programs &[Tick, Rdb];
         "Query timeout in seconds; 0 uses --limit-query-time";

@@ -3,6 +3,7 @@
 use super::address::{Address, Listen};
 use super::durability::{ChangedBlocks, Damage, Durability};
 use super::mount::RequiredMount;
+use super::tls::TlsMode;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use std::ffi::OsStr;
@@ -349,12 +350,22 @@ pub fn pages_refused(_: &str) -> Result<(), String> {
     Err("-C (size of tables in web pages) is not supported: a tickerplant serves no such pages. Query a node whose start-up file sets .z.ph".to_string())
 }
 
-/// kdb+'s `-E`. Rejects a request for TLS rather than serve plain connections instead.
-pub fn tls(text: &str) -> Result<(), String> {
+/// kdb+'s `-E`.
+pub fn tls(text: &str) -> Result<TlsMode, String> {
     match text.trim() {
-        "0" => Ok(()),
-        "1" | "2" => Err("TLS is not supported yet: leave -E at 0 and put a TLS proxy in front".to_string()),
-        _ => Err(format!("{text:?} is not 0, 1 or 2")),
+        "0" => Ok(TlsMode::Off),
+        "1" => Ok(TlsMode::Both),
+        "2" => Ok(TlsMode::Only),
+        _ => Err(format!("{text:?} is not 0 (plain), 1 (plain and TLS) or 2 (TLS only)")),
+    }
+}
+
+/// The YES and NO of kdb+'s `SSL_VERIFY_…`. Other words are rejected: one of them could be meant either way.
+pub fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_uppercase().as_str() {
+        "YES" => Ok(true),
+        "NO" => Ok(false),
+        _ => Err(format!("{text:?} is not YES or NO")),
     }
 }
 

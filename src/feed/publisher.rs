@@ -259,7 +259,7 @@ const MAX_REFUSALS: u32 = 3;
 fn may_pass(error: &ClientError, known: bool) -> bool {
     match error {
         ClientError::Connect { .. } | ClientError::Closed | ClientError::Timeout | ClientError::Io(_) => true,
-        ClientError::Refused(_) => known,
+        ClientError::Refused(_) | ClientError::Tls { .. } => known,
         ClientError::Decode(error) => known && !is_limit(error),
         ClientError::Encode(_) | ClientError::Server(_) => false,
     }

@@ -13,13 +13,15 @@ static COUNTS: [AtomicU64; Id::ALL.len()] = [const { AtomicU64::new(0) }; Id::AL
 static REFUSALS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; Limit::ALL.len()];
 
 /// Metrics counted here.
-const COUNTED: [Id; 9] = [
+const COUNTED: [Id; 11] = [
     Id::Bugs,
     Id::ConnectionsAccepted,
     Id::LoginsRefused,
     Id::LoginsLockedOut,
     Id::UsersReloadFailures,
     Id::HttpRequests,
+    Id::TlsHandshakes,
+    Id::TlsHandshakesFailed,
     Id::CloudWatchSent,
     Id::CloudWatchFailed,
     Id::CloudWatchDropped,

@@ -171,6 +171,10 @@ metrics! {
     LoginsRefused = counter(Both, "elastick_logins_refused_total", "Logins rejected for a wrong user or password, over kdb+ IPC and HTTP");
     LoginsLockedOut = counter(Both, "elastick_logins_locked_out_total", "Logins rejected because of many wrong passwords before, of the same address or user");
     UsersReloadFailures = counter(Both, "elastick_users_reload_failures_total", "Changed users files that could not be used; the users as last read stay in force");
+    ConnectionsTls = gauge(Both, "elastick_connections_tls", "Those of the open kdb+ connections that use TLS");
+    TlsHandshakes = counter(Both, "elastick_tls_handshakes_total", "TLS handshakes completed");
+    TlsHandshakesFailed = counter(Both, "elastick_tls_handshakes_failed_total", "TLS handshakes that failed, each with a log line");
+    TlsCertificateSeconds = gauge(Both, "elastick_tls_certificate_remaining_seconds", "Time until the certificate of the port expires, negative after that; absent without TLS");
     InboxBytes = gauge(Both, "elastick_inbox_bytes", "Bytes of incomplete messages in the receive buffers of all connections");
     OutboxBytes = gauge(Both, "elastick_outbox_bytes", "Bytes in the send buffers of all connections");
     HttpRequests = counter(Both, "elastick_http_requests_total", "HTTP requests answered, malformed ones included");

@@ -1,5 +1,6 @@
 //! The blocking client of a kdb+ process, used by nodes, feeds, tools and tests.
 
+use super::tls::{self, TlsSocket};
 use super::{keepalive, listener};
 use crate::config::Address;
 use crate::config::address::UNIX;
@@ -25,6 +26,8 @@ const BATCH_BYTES: usize = 64 << 10;
 pub enum ClientError {
     #[error("cannot connect to {to}: {error}")]
     Connect { to: String, error: io::Error },
+    #[error("cannot connect to {to} with TLS: {reason}")]
+    Tls { to: String, reason: String },
     /// The server closed the connection instead of accepting the handshake.
     #[error("'access: {0} rejected the user or password")]
     Refused(String),
@@ -91,6 +94,7 @@ pub fn view<'a>(header: &Header, body: &'a [u8], limits: &Limits) -> Result<View
 
 enum Socket {
     Tcp(TcpStream),
+    Tls(Box<TlsSocket>),
     Unix(UnixStream),
 }
 
@@ -100,6 +104,7 @@ impl Socket {
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1)));
         match self {
             Socket::Tcp(stream) => stream.set_read_timeout(timeout),
+            Socket::Tls(stream) => stream.tcp.set_read_timeout(timeout),
             Socket::Unix(stream) => stream.set_read_timeout(timeout),
         }
     }
@@ -107,15 +112,17 @@ impl Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Tls(stream) => stream.read(buffer, false),
             Socket::Unix(stream) => stream.read(buffer),
         }
     }
 
     /// Reads the available bytes without blocking.
-    fn poll(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn poll(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let flags = RecvFlags::DONTWAIT;
         let (read, _) = match self {
             Socket::Tcp(stream) => recv(stream, buffer, flags)?,
+            Socket::Tls(stream) => return stream.read(buffer, true),
             Socket::Unix(stream) => recv(stream, buffer, flags)?,
         };
         Ok(read)
@@ -124,7 +131,16 @@ impl Socket {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Socket::Tcp(stream) => stream.write_all(bytes),
+            Socket::Tls(stream) => stream.write_all(bytes),
             Socket::Unix(stream) => stream.write_all(bytes),
+        }
+    }
+
+    fn as_tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Socket::Tcp(stream) => Some(stream),
+            Socket::Tls(stream) => Some(&stream.tcp),
+            Socket::Unix(_) => None,
         }
     }
 }
@@ -148,6 +164,7 @@ impl WriteHalf {
         // It may be closed already.
         let _ = match &self.socket {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Tls(stream) => stream.tcp.shutdown(Shutdown::Both),
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
         };
     }
@@ -168,11 +185,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and completes the handshake within `timeout`, which also bounds each later request and write. The host `unix://` means a
+    /// Connects, with TLS if the address says so, and completes the handshake within `timeout`, which also bounds each later request and write. The host `unix://` means a
     /// Unix socket of this machine, in the directory `QUDSPATH` or `/tmp`; a host that starts with `/` is such a directory.
     ///
     /// # Errors
-    /// `Connect`, `Refused`, `Timeout`, `Io`.
+    /// `Connect`, `Tls`, `Refused`, `Timeout`, `Io`.
     pub fn connect(address: &Address, timeout: Duration, limits: Limits) -> Result<Client, ClientError> {
         let to = address.to_string();
         let by = deadline(timeout);
@@ -192,7 +209,13 @@ impl Client {
             let stream = tcp(address, timeout).map_err(connect)?;
             stream.set_nodelay(true).map_err(connect)?;
             stream.set_write_timeout(Some(timeout)).map_err(connect)?;
-            Socket::Tcp(stream)
+            match address.tls {
+                false => Socket::Tcp(stream),
+                true => {
+                    let secured = tls::connect(stream, &address.host, by);
+                    Socket::Tls(Box::new(secured.map_err(|reason| ClientError::Tls { to: to.clone(), reason })?))
+                }
+            }
         };
         let mut client = Client {
             socket,
@@ -209,8 +232,8 @@ impl Client {
         // Read one byte only: messages follow it.
         let mut answer = [0; 1];
         let refused = |_: io::Error| ClientError::Refused(to.clone());
-        client.arm(Some(by))?;
         loop {
+            client.arm(Some(by))?;
             match client.socket.read(&mut answer) {
                 Ok(0) => return Err(ClientError::Refused(to)),
                 Ok(_) => break,
@@ -231,6 +254,7 @@ impl Client {
     pub fn outgoing(&self) -> io::Result<WriteHalf> {
         let socket = match &self.socket {
             Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
+            Socket::Tls(stream) => Socket::Tls(Box::new(stream.writer()?)),
             Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
         };
         Ok(WriteHalf { socket })
@@ -243,16 +267,16 @@ impl Client {
 
     /// Makes the connection fail after the server's host has been silent for about `most`: a host that disappears sends nothing.
     pub fn set_keepalive(&self, most: Duration) {
-        if let Socket::Tcp(stream) = &self.socket {
+        if let Some(stream) = self.socket.as_tcp() {
             keepalive::set(stream, most);
         }
     }
 
     /// Whether the server is on this host.
     pub fn is_on_this_host(&self) -> bool {
-        match &self.socket {
-            Socket::Unix(_) => true,
-            Socket::Tcp(stream) => match (stream.local_addr(), stream.peer_addr()) {
+        match self.socket.as_tcp() {
+            None => true,
+            Some(stream) => match (stream.local_addr(), stream.peer_addr()) {
                 (Ok(own), Ok(peer)) => own.ip() == peer.ip(),
                 _ => false,
             },

@@ -7,6 +7,7 @@ use super::reactor::NetLimits;
 use super::replies::Replies;
 use super::send_buffer::{CROWDED_BYTES, SendBuffer};
 use super::stream::Stream;
+use super::tls::Secured;
 use super::websocket;
 use crate::access::Grants;
 use proto::{FrameReader, handshake};
@@ -53,6 +54,8 @@ pub(super) struct Connection {
     pub(super) send_buffer: SendBuffer,
     /// Messages that leave after the response of a query in evaluation; `None` while nothing is held back.
     pub(super) held: Option<SendBuffer>,
+    /// Share of this connection in the total of all send buffers.
+    pub(super) counted_bytes: usize,
     pub(super) replies: Replies,
     /// In the list of connections to read.
     pub(super) queued: bool,
@@ -100,6 +103,7 @@ impl Connection {
             inbox_bytes: 0,
             send_buffer: SendBuffer::default(),
             held: None,
+            counted_bytes: 0,
             replies: Replies::default(),
             queued: false,
             dirty: false,
@@ -126,7 +130,22 @@ impl Connection {
 
     /// Bytes to send, including those held back.
     pub(super) fn outbox_bytes(&self) -> usize {
-        self.send_buffer.bytes().saturating_add(self.held.as_ref().map_or(0, SendBuffer::bytes))
+        self.unsent_bytes().saturating_add(self.held.as_ref().map_or(0, SendBuffer::bytes))
+    }
+
+    /// Protocol, cipher and certificate of an established TLS connection.
+    pub(super) fn secured(&self) -> Option<Arc<Secured>> {
+        self.stream.tls.as_ref()?.secured().cloned()
+    }
+
+    /// Whether it is in a TLS handshake.
+    pub(super) fn is_securing(&self) -> bool {
+        self.stream.tls.as_ref().is_some_and(|tls| tls.secured().is_none())
+    }
+
+    /// Bytes not yet taken by the socket.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.send_buffer.bytes().saturating_add(self.stream.unsent_bytes())
     }
 
     /// Whether its next message may be handled. A peer that sends requests without reading the responses has to wait, earlier if the send
@@ -138,6 +157,6 @@ impl Connection {
             && !self.paused
             && self.expanding.is_none()
             && self.replies.open() < limits.open_requests
-            && self.send_buffer.bytes() < most
+            && self.unsent_bytes() < most
     }
 }

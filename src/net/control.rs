@@ -8,6 +8,7 @@ use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
 use super::send_buffer::CROWDED_BYTES;
 use super::stream::Stream;
+use super::tls::Door;
 use super::trim::Trim;
 use crate::access::Grants;
 use crate::config::Limit;
@@ -82,6 +83,8 @@ pub struct Control {
     addresses: HashMap<IpAddr, usize>,
     outboxes_bytes: usize,
     pub(super) trim: Trim,
+    /// TLS of the port.
+    pub(super) door: Option<Arc<Door>>,
     waker: Arc<Waker>,
 }
 
@@ -108,17 +111,19 @@ impl Control {
             addresses: HashMap::new(),
             outboxes_bytes: 0,
             trim: Trim::default(),
+            door: None,
             waker,
         }
     }
 
     /// Queues whole messages for a connection; they are written at the end of the event-loop iteration. No effect on a closed connection.
     pub fn send(&mut self, conn: ConnId, messages: Bytes) {
-        let Some(held) = self.get_mut(conn).and_then(|connection| connection.held.as_mut()) else {
+        let Some(connection) = self.get_mut(conn).filter(|connection| connection.held.is_some()) else {
             return self.send_first(conn, messages);
         };
         let bytes = messages.len();
-        held.push(messages);
+        connection.counted_bytes = connection.counted_bytes.saturating_add(bytes);
+        connection.held.get_or_insert_default().push(messages);
         self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
     }
 
@@ -127,6 +132,7 @@ impl Control {
         if let Some(connection) = self.get_mut(conn) {
             let bytes = messages.len();
             connection.send_buffer.push(messages);
+            connection.counted_bytes = connection.counted_bytes.saturating_add(bytes);
             self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
             self.queue_write(conn);
         }
@@ -224,7 +230,7 @@ impl Control {
 
     /// Makes a connection fail after its peer's host has been silent for about `most`.
     pub fn set_keepalive(&mut self, conn: ConnId, most: Duration) {
-        if let Some(Stream::Tcp(stream)) = self.get(conn).map(|connection| &connection.stream) {
+        if let Some(stream) = self.get(conn).and_then(|connection| connection.stream.as_tcp()) {
             keepalive::set(stream, most);
         }
     }
@@ -362,6 +368,9 @@ impl Control {
         let open = || self.slots.iter().filter_map(|slot| slot.connection.as_deref());
         let fullest = |bytes: fn(&Connection) -> usize| open().map(bytes).max().unwrap_or(0) as u64;
         snapshot.set(Id::Connections, open().filter(|connection| connection.peer.is_some()).count());
+        let with_tls = |connection: &&Connection| connection.peer.as_ref().is_some_and(|peer| peer.tls.is_some());
+        snapshot.set(Id::ConnectionsTls, open().filter(with_tls).count());
+        snapshot.set(Id::TlsCertificateSeconds, self.door.as_ref().map(|door| door.seconds_left()));
         snapshot.set(Id::InboxBytes, self.inboxes_bytes);
         snapshot.set(Id::OutboxBytes, self.outboxes_bytes);
         used.extend([
@@ -479,17 +488,18 @@ impl Control {
     /// Writes the send buffer as far as the socket accepts. Returns true if the threshold of [`Control::notify_below`] was reached.
     pub(super) fn write(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.get_mut(conn) else { return false };
-        let before = connection.send_buffer.bytes();
-        let result = connection.send_buffer.write_to(&mut connection.stream);
-        connection.blocked = !connection.send_buffer.is_empty();
-        let left = connection.send_buffer.bytes();
-        let waiting = connection.outbox_bytes();
-        let notify = connection.notify_below.is_some_and(|below| waiting <= below);
+        let most = connection.stream.write_bytes();
+        let result =
+            connection.send_buffer.write_to(&mut connection.stream, most).and_then(|()| connection.stream.push());
+        connection.blocked = connection.unsent_bytes() > 0;
+        let left = connection.outbox_bytes();
+        let before = std::mem::replace(&mut connection.counted_bytes, left);
+        let notify = connection.notify_below.is_some_and(|below| left <= below);
         if notify {
             connection.notify_below = None;
         }
         // Also after a partial write that then failed.
-        self.outboxes_bytes = less!(self.outboxes_bytes, less!(before, left));
+        self.outboxes_bytes = less!(self.outboxes_bytes, before).saturating_add(left);
         if let Err(error) = result {
             self.close_with(conn, CloseReason::Socket(error));
         }
@@ -511,7 +521,7 @@ impl Control {
                 self.addresses.remove(&connection.ip);
             }
         }
-        self.outboxes_bytes = less!(self.outboxes_bytes, connection.outbox_bytes());
+        self.outboxes_bytes = less!(self.outboxes_bytes, connection.counted_bytes);
         self.inboxes_bytes = less!(self.inboxes_bytes, connection.inbox_bytes);
         // The socket closes in any case, so a failure to deregister it is harmless.
         let _ = self.registry.deregister(&mut connection.stream);

@@ -114,10 +114,10 @@ impl Listeners {
                     // Avoids delaying small messages (Nagle); failure only costs latency.
                     let _ = stream.set_nodelay(true);
                     let _ = sockopt::set_socket_keepalive(&stream, true);
-                    (Stream::Tcp(stream), ip, local)
+                    (Stream::tcp(stream), ip, local)
                 }),
                 Listener::Unix(listener) => {
-                    listener.accept().map(|(stream, _)| (Stream::Unix(stream), Ipv4Addr::UNSPECIFIED.into(), true))
+                    listener.accept().map(|(stream, _)| (Stream::unix(stream), Ipv4Addr::UNSPECIFIED.into(), true))
                 }
             };
             match accepted {

@@ -23,6 +23,7 @@ mod replies;
 mod send_buffer;
 pub mod signals;
 mod stream;
+pub mod tls;
 mod trim;
 pub mod websocket;
 

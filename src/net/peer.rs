@@ -1,5 +1,6 @@
 //! The remote end of a connection, and the reason a connection ended.
 
+use super::tls::{Certificate, Secured};
 use crate::access::Grants;
 use proto::DecodeError;
 use std::fmt;
@@ -51,9 +52,21 @@ pub struct Peer {
     pub local: bool,
     /// What it may do.
     pub grants: Arc<Grants>,
+    /// Its TLS; `None` on a plain connection.
+    pub tls: Option<Arc<Secured>>,
 }
 
 impl Peer {
+    /// The verified certificate that it sent; only with `SSL_VERIFY_CLIENT=YES`.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.tls.as_ref()?.certificate.as_ref()
+    }
+
+    /// `.z.e`: cipher and protocol.
+    pub fn z_e(&self) -> Option<(String, &'static str)> {
+        self.tls.as_ref().map(|tls| (tls.cipher.clone(), tls.protocol))
+    }
+
     /// `.z.a`: an IPv4 address as an int, 0 for anything else.
     pub fn z_a(&self) -> i32 {
         match self.ip {
@@ -81,6 +94,8 @@ pub enum CloseReason {
     Socket(io::Error),
     /// Bytes that are not a message, or a message over a limit.
     Malformed(DecodeError),
+    /// A failed TLS handshake.
+    Tls(String),
     /// A missing, rejected or late handshake.
     Handshake(&'static str),
     /// A limit of this process.
@@ -97,6 +112,7 @@ impl fmt::Display for CloseReason {
             CloseReason::Peer => f.write_str("closed by the peer"),
             CloseReason::Socket(error) => write!(f, "socket: {error}"),
             CloseReason::Malformed(error) => write!(f, "{error}"),
+            CloseReason::Tls(what) => write!(f, "TLS: {what}"),
             CloseReason::Handshake(what) => write!(f, "'access: {what}"),
             CloseReason::Limit(what) => write!(f, "'limit: {what}"),
             CloseReason::Service(what) => f.write_str(what),

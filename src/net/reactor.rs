@@ -9,6 +9,7 @@ mod expanding;
 mod login;
 mod pages;
 mod reading;
+mod secure;
 mod web;
 
 use super::account::{Account, HeldBytes};
@@ -18,6 +19,7 @@ use super::http::{self, Page};
 use super::listener::Listeners;
 use super::notify::Watchdog;
 use super::peer::{CloseReason, ConnId, Peer};
+use super::tls::Handshakes;
 use crate::access::Access;
 use crate::config::{Limit, Limits};
 use crate::less;
@@ -121,6 +123,8 @@ pub struct NetLimits {
     pub reserved_connections: usize,
     pub handshake_bytes: usize,
     pub handshake_time: Duration,
+    /// Steps of TLS handshakes that may wait for a thread.
+    pub tls_handshakes: usize,
     pub inboxes_bytes: usize,
     pub outbox_bytes: usize,
     pub outboxes_bytes: usize,
@@ -157,6 +161,7 @@ impl NetLimits {
             reserved_connections: size(limits.reserved_connections),
             handshake_bytes: size(limits.handshake_bytes),
             handshake_time: Duration::from_nanos(limits.handshake_ns),
+            tls_handshakes: size(limits.tls_handshakes),
             inboxes_bytes: size(limits.inboxes_bytes),
             outbox_bytes: size(limits.outbox_bytes),
             outboxes_bytes: size(limits.outboxes_bytes),
@@ -194,6 +199,8 @@ pub struct Reactor<S> {
     expander: Option<Expander>,
     /// Pages without authentication.
     open_pages: &'static [&'static str],
+    /// Threads for TLS handshakes, if the port takes TLS.
+    handshakes: Option<Handshakes>,
     pub service: S,
 }
 
@@ -247,6 +254,7 @@ impl<S: Service> Reactor<S> {
             watchdog: None,
             expander: None,
             open_pages: &[],
+            handshakes: None,
             service,
         })
     }
@@ -310,6 +318,7 @@ impl<S: Service> Reactor<S> {
             self.service.woken(&mut self.control);
         }
         self.finish_checks();
+        self.finish_handshakes();
         self.finish_logins();
         self.finish_expanding();
         self.finish_verdicts();
@@ -422,8 +431,8 @@ impl<S: Service> Reactor<S> {
             bytes = read;
             outcome = self.hand_over(conn, &mut frames);
         }
-        let held = frames.held_bytes();
         if let Some(connection) = self.control.get_mut(conn) {
+            let held = frames.held_bytes().saturating_add(connection.stream.held_bytes());
             connection.frames = frames;
             let before = std::mem::replace(&mut connection.inbox_bytes, held);
             self.control.inboxes_bytes = less!(self.control.inboxes_bytes, before).saturating_add(held);
@@ -516,10 +525,11 @@ impl<S: Service> Reactor<S> {
         for conn in std::mem::take(&mut self.control.closing) {
             self.control.write(conn);
             let Some(mut connection) = self.control.remove(conn) else { continue };
+            connection.stream.say_goodbye();
             let reason = connection.closing.take().unwrap_or(CloseReason::Peer);
             let who = connection.peer.as_ref().map_or_else(|| connection.ip.to_string(), Peer::to_string);
             match reason {
-                CloseReason::Malformed(_) | CloseReason::Limit(_) => {
+                CloseReason::Malformed(_) | CloseReason::Limit(_) | CloseReason::Tls(_) => {
                     tracing::warn!(handle = conn.handle(), peer = %who, %reason, "connection closed");
                 }
                 _ => tracing::debug!(handle = conn.handle(), peer = %who, %reason, "connection closed"),

@@ -49,21 +49,22 @@ impl SendBuffer {
         self.bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
-    }
-
-    /// Writes until the buffer is empty or the socket is full. Also after an error, [`SendBuffer::bytes`] counts exactly the unwritten bytes.
+    /// Writes until the buffer is empty or the socket is full, at most `most` bytes at a time. Also after an error, [`SendBuffer::bytes`] counts exactly the unwritten bytes.
     ///
     /// # Errors
     /// The socket's, except `WouldBlock`.
-    pub(super) fn write_to(&mut self, stream: &mut impl Write) -> io::Result<()> {
+    pub(super) fn write_to(&mut self, stream: &mut impl Write, most: usize) -> io::Result<()> {
         self.write_half(stream);
         while !self.chunks.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut offered = 0usize;
             let mut used = 0usize;
             for (slice, chunk) in slices.iter_mut().zip(&self.chunks) {
+                let room = most.saturating_sub(offered);
+                if room == 0 {
+                    break;
+                }
+                let chunk = chunk.get(..room).unwrap_or(chunk);
                 *slice = IoSlice::new(chunk);
                 offered = offered.saturating_add(chunk.len());
                 used = used.saturating_add(1);
@@ -160,7 +161,7 @@ mod tests {
     fn bytes_written_before_a_socket_error_leave_the_buffer() {
         let mut send_buffer = SendBuffer::default();
         (0..SLICES + 3).for_each(|_| send_buffer.push(Bytes::from_static(b"ab")));
-        send_buffer.write_to(&mut Breaks(false)).expect_err("broken");
+        send_buffer.write_to(&mut Breaks(false), usize::MAX).expect_err("broken");
         assert_eq!(send_buffer.bytes(), 6);
     }
 
@@ -169,6 +170,7 @@ mod tests {
         fn bytes_leave_in_order_and_are_counted(
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..100),
             rooms in prop::collection::vec(0usize..200, 1..60),
+            most in prop_oneof![1usize..100, Just(usize::MAX)],
         ) {
             let mut send_buffer = SendBuffer::default();
             let mut slow = Slow { got: Vec::new(), room: VecDeque::new() };
@@ -176,10 +178,10 @@ mod tests {
             chunks.iter().for_each(|chunk| send_buffer.push(Bytes::copy_from_slice(chunk)));
             for room in rooms.iter().copied().chain(std::iter::repeat_n(1000, expected.len())) {
                 slow.room.push_back(room);
-                send_buffer.write_to(&mut slow).unwrap();
+                send_buffer.write_to(&mut slow, most).unwrap();
                 prop_assert_eq!(send_buffer.bytes() + slow.got.len(), expected.len());
             }
-            prop_assert!(send_buffer.is_empty());
+            prop_assert_eq!(send_buffer.bytes(), 0);
             prop_assert_eq!(slow.got, expected);
         }
     }

@@ -1,6 +1,7 @@
 //! The event loop with real sockets.
 
 mod http;
+mod tls;
 
 use super::client::ClientError;
 use super::http::{self as pages, Page};
@@ -32,7 +33,9 @@ struct Echo {
 
 impl Service for Echo {
     fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
-        let _ = self.events.send(format!("opened {} {} {}", conn.handle(), peer.user.escape_ascii(), peer.capability));
+        let subject = peer.certificate().map_or(String::new(), |certificate| format!(" {certificate:?}"));
+        let user = peer.user.escape_ascii();
+        let _ = self.events.send(format!("opened {} {user} {}{subject}", conn.handle(), peer.capability));
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
@@ -99,17 +102,30 @@ impl Running {
         unix: Option<&std::path::Path>,
         open: &'static [&'static str],
     ) -> Running {
+        Running::started(limits, access, unix, open, None)
+    }
+
+    fn started(
+        limits: Limits,
+        access: Box<dyn Access>,
+        unix: Option<&std::path::Path>,
+        open: &'static [&'static str],
+        door: Option<super::tls::Door>,
+    ) -> Running {
         let mut listeners = Listeners::tcp(&"127.0.0.1:0".parse().unwrap()).unwrap();
         if let Some(directory) = unix {
             listeners.unix(directory);
         }
         let (sender, events) = mpsc::channel();
+        let ends = Arc::new(AtomicBool::new(false));
         let parts = Parts::new().unwrap();
         let (port, waker) = (listeners.port(), parts.waker());
-        let ends = Arc::<AtomicBool>::default();
         let echo = Echo { events: sender, late: None, paused: None, ends: Arc::clone(&ends) };
         let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&limits), echo).unwrap();
         reactor.open_pages(open);
+        if let Some(door) = door {
+            reactor.set_tls(door.into()).unwrap();
+        }
         let thread = Some(std::thread::spawn(move || reactor.run().unwrap()));
         Running { port, events, waker, ends, thread }
     }
@@ -425,7 +441,7 @@ fn unix_sockets_are_found_where_kdb_clients_look() {
     let server = Running::with(Limits::default(), Box::new(Anyone::new(BTreeSet::new())), Some(&directory));
     let path = directory.join(format!("kx.{}", server.port));
     let address =
-        Address { host: directory.display().to_string(), port: server.port, user: "u".into(), password: "".into() };
+        Address { host: directory.display().to_string(), port: server.port, user: "u".into(), ..Address::default() };
     let mut by_name = Client::connect(&address, PATIENCE, proto::Limits::default()).unwrap();
     assert!(by_name.request(&Value::chars("abstract")).is_ok());
     let mut by_path = std::os::unix::net::UnixStream::connect(&path).unwrap();
@@ -467,7 +483,7 @@ fn bytes_of_a_broken_connection_no_longer_count_as_buffered() {
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     stream.set_nonblocking(true).unwrap();
     let ip = stream.peer_addr().unwrap().ip();
-    let conn = ctl.insert(stream::Stream::Tcp(mio::net::TcpStream::from_std(stream)), ip, true).unwrap();
+    let conn = ctl.insert(stream::Stream::tcp(mio::net::TcpStream::from_std(stream)), ip, true).unwrap();
     drop(listener.accept().unwrap());
     // More chunks than one write takes. The peer is gone: its system resets the connection at the first write, and the next one fails.
     for _ in 0..200 {

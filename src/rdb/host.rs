@@ -75,9 +75,10 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
         }
     };
     let (user, address) = job.peer.as_ref().map_or((Vec::new(), 0), |peer| (peer.user.clone(), peer.z_a()));
+    let tls = job.peer.as_ref().and_then(|peer| peer.z_e());
     let grants = scope.rules.grants;
     let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };
-    let caller = Caller { handle, user, address, remote, grants };
+    let caller = Caller { handle, user, address, tls, remote, grants };
     Asker { asking: Asking::new(caller, grants), request: job.request, is_query: !job.is_own(), owner }
 }
 
@@ -507,6 +508,10 @@ impl Host for QueryHost<'_> {
     }
 
     /// Returns the handles of client connections and of connections opened by this process.
+    fn tls_settings(&self) -> Vec<(&'static str, String)> {
+        crate::net::tls::shown()
+    }
+
     fn open_handles(&self) -> Vec<i32> {
         let clients: Vec<i32> = self.scope.connections().keys().copied().collect();
         [clients, self.scope.handles.peers()].concat()

@@ -15,6 +15,7 @@ use crate::env::Env;
 use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
+use crate::net::tls::Door;
 use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, remote, signals};
 use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
@@ -216,6 +217,14 @@ impl Node {
     /// Returns the source of metrics snapshots for the publisher; once.
     pub fn tap(&mut self) -> Option<Tap> {
         self.tap.take()
+    }
+
+    /// Takes clients with TLS.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn set_tls(&mut self, door: Arc<Door>) -> io::Result<()> {
+        self.reactor.set_tls(door)
     }
 
     /// Runs until the node ends, and returns why. `ready` is passed to [`Ingest::run`]; clients may connect before it

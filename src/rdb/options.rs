@@ -76,7 +76,7 @@ impl NodeOptions {
     /// It subscribes to everything and has no configured time to leave.
     pub fn carried(protocol: Protocol, memory_bytes: u64, policy: Params) -> NodeOptions {
         NodeOptions {
-            tickerplant: Address { host: "tick".to_string(), port: 5010, user: String::new(), password: String::new() },
+            tickerplant: Address { host: "tick".to_string(), port: 5010, ..Address::default() },
             protocol,
             listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
             node: None,

@@ -301,6 +301,10 @@ impl Host for QueryHost<'_> {
         self.globals.console
     }
 
+    fn tls_settings(&self) -> Vec<(&'static str, String)> {
+        crate::net::tls::shown()
+    }
+
     fn open_handles(&self) -> Vec<i32> {
         self.query.connections.handles()
     }

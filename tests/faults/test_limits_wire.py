@@ -1,8 +1,12 @@
 """Limits of connections and messages, at a tickerplant and at a node."""
 
+import contextlib
+import socket
+import ssl
 import struct
 
 from harness import kdb, wire
+from harness.certificates import Authority
 from harness.client import Connection
 
 from .limits import Limited, USED, figure, over
@@ -13,7 +17,24 @@ def half(length, sent, kind=wire.SYNC):
     return struct.pack("<BBBBI", 1, kind, 0, 0, length) + bytes(sent - wire.HEADER)
 
 
+def client_hello(version=ssl.TLSVersion.TLSv1_3):
+    """The first bytes of a TLS client that knows no later version."""
+    sent = ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    context.maximum_version = version
+    client = context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return sent.read()
+
+
 class Wire:
+    def start(self, name, *arguments, **options):
+        if "-E" in arguments:
+            authority = Authority(self.directory / f"{name}-authority")
+            options |= authority.variables(authority.issue(name))
+        return super().start(name, *arguments, **options)
+
     @over("limit-message", "64KiB")
     def test_a_message_too_long(self):
         self.assertEqual(self.connect(self.target).ask("count " + '"' + "x" * 60_000 + '"').v, 60_000)
@@ -67,6 +88,18 @@ class Wire:
             deep = kdb.lst(deep, kdb.chars("x"))
         with self.refused():
             self.assertRegex(self.connect(self.target).error_of(kdb.lst(kdb.chars("{count x}"), deep)), "^limit")
+
+    @over("limit-tls-handshakes", "1", "-E", "1")
+    def test_too_many_tls_handshakes_at_once(self):
+        """Each client sends its whole hello, which is a step; the steps of a crowd come faster than they can be computed."""
+        hello = client_hello()
+        with self.refused():
+            while not self.refusals("limit-tls-handshakes"):
+                crowd = [socket.create_connection(("127.0.0.1", self.target.port), timeout=30) for _ in range(200)]
+                for sock in crowd:
+                    sock.sendall(hello)
+                for sock in crowd:
+                    sock.close()
 
     @over("limit-connections", "9")
     def test_a_connection_too_many(self):

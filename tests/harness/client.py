@@ -16,8 +16,10 @@ class KdbError(Exception):
 class Connection:
     """One connection. Keeps replies and pushed messages apart, so that a subscriber can also query."""
 
-    def __init__(self, address, user="tests:", capability=3, deadline_s=DEADLINE_S):
-        """`address` is a port on this machine, (host, port), or the path of a Unix socket (a leading NUL: an abstract one)."""
+    def __init__(self, address, user="tests:", capability=3, deadline_s=DEADLINE_S, tls=None):
+        """`address` is a port on this machine, (host, port), or the path of a Unix socket (a leading NUL: an abstract one). `tls` is a
+        context of the module `ssl`."""
+        self.tls = tls
         self.address = address
         self.deadline_s = deadline_s
         self.received = bytearray()
@@ -38,7 +40,7 @@ class Connection:
         if isinstance(address, tuple):
             sock = socket.create_connection(address, timeout=self.deadline_s)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return sock
+            return self.tls.wrap_socket(sock, server_hostname="localhost") if self.tls else sock
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.settimeout(self.deadline_s)
         sock.connect(address)

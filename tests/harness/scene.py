@@ -55,9 +55,12 @@ class Scene(unittest.TestCase):
         for process in self.processes:
             process.close()
 
+    # Environment of every process of the scene.
+    environment = {}
+
     def start(self, name, *arguments, wrapper=(), **environment):
         """Starts `elastick` with these arguments; a `wrapper` is a command that executes it."""
-        process = Process(name, arguments, self.directory, environment, wrapper, self.executable)
+        process = Process(name, arguments, self.directory, {**self.environment, **environment}, wrapper, self.executable)
         self.processes.append(process)
         return process
 

@@ -42,6 +42,7 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -23 => Ok(x),
         -24 => tree::reval(context, x),
         -25 => broadcast(context, &x),
+        -26 => crate::io::environment::tls(context),
         -27 => {
             let (decimals, number) = (x.at(0), x.at(1));
             if x.count() != 2 {

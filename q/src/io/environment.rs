@@ -110,6 +110,19 @@ pub(crate) fn deferred(context: &mut Context, x: &Value) -> Result {
     Ok(Value::Null)
 }
 
+/// A dictionary of names to texts, both as symbols.
+pub(crate) fn named(entries: &[(&str, String)]) -> Result {
+    let symbol = |text: &str| symbol::intern_name(text.as_bytes()).map_err(|_| QError::named("limit"));
+    let names = entries.iter().map(|(name, _)| symbol(name)).collect::<std::result::Result<Vec<_>, _>>()?;
+    let values = entries.iter().map(|(_, value)| symbol(value)).collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(Value::dict(Value::symbols(names), Value::symbols(values)))
+}
+
+/// `(-26!)[]`: the TLS settings of the process.
+pub(crate) fn tls(context: &Context) -> Result {
+    named(&context.host.tls_settings())
+}
+
 /// `getenv x`: returns an environment variable, empty if unset.
 pub(crate) fn getenv(context: &mut Context, x: Value) -> Result {
     use std::os::unix::ffi::OsStrExt;

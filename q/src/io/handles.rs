@@ -277,12 +277,16 @@ fn unknown(handle: i64) -> QError {
     QError::signal(format!("Cannot write to handle {handle}. OS reports: Bad file descriptor").into_bytes())
 }
 
-/// Whether an address is `host:port`, `:port`, `port` or `unix://port`, with optional user and password; anything else is a file.
+/// Whether an address is `host:port`, `:port`, `port`, `unix://port` or `tcps://host:port`, with optional user and password; anything
+/// else is a file.
 pub(crate) fn is_process(address: &[u8]) -> bool {
     let digits = |t: &[u8]| !t.is_empty() && t.iter().all(u8::is_ascii_digit);
     let mut parts = address.split(|c| *c == b':');
     let first = parts.next().unwrap_or_default();
-    digits(first) || address.starts_with(b"unix://") || parts.next().is_some_and(digits)
+    digits(first)
+        || address.starts_with(b"unix://")
+        || address.starts_with(b"tcps://")
+        || parts.next().is_some_and(digits)
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub trait Door: Send + Sync {
     fn listen(&mut self, text: &[u8]) -> Result<(), QError>;
     /// Listening port, 0 for none.
     fn port(&self) -> i32;
+    /// The process's TLS settings: `(-26!)[]`.
+    fn tls_settings(&self) -> Vec<(&'static str, String)>;
 }
 
 /// How a session was started: its command line.
@@ -468,6 +470,10 @@ impl Host for Session {
             Some(door) => door.listen(text),
             None => Err(QError::with("access", "this process accepts no connections")),
         }
+    }
+
+    fn tls_settings(&self) -> Vec<(&'static str, String)> {
+        self.door.as_ref().map(|door| door.tls_settings()).unwrap_or_default()
     }
 
     fn open_handles(&self) -> Vec<i32> {

@@ -54,7 +54,13 @@ pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         b".z.f" => Value::Sym(context.host.started_with()),
         b".z.q" => Value::Bool(context.host.is_quiet()),
         b".z.b" => crate::eval::views::dependencies(context),
-        b".z.e" => Value::dict(Value::symbols(Vec::new()), Value::empty()),
+        b".z.e" => match &caller.tls {
+            Some((cipher, protocol)) => {
+                let entries = [("CIPHER", cipher.clone()), ("PROTOCOL", protocol.to_string())];
+                crate::io::environment::named(&entries).ok()?
+            }
+            None => Value::dict(Value::symbols(Vec::new()), Value::empty()),
+        },
         // The arguments before the first option.
         b".Q.x" => {
             let words = context.host.arguments().items();

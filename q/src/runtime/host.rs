@@ -5,7 +5,7 @@ use crate::runtime::error::{Origin, QError};
 use columns::sys::shared::Shared;
 use columns::table::{Sym, Value};
 
-/// The client of an evaluation: values of `.z.w`, `.z.u` and `.z.a`, and its rights.
+/// The client of an evaluation: values of `.z.w`, `.z.u`, `.z.a` and `.z.e`, and its rights.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     /// `.z.w`: 0 at the console.
@@ -13,6 +13,8 @@ pub struct Caller {
     pub user: Vec<u8>,
     /// `.z.a`: IPv4 address as an int, 0 over a Unix socket.
     pub address: i32,
+    /// `.z.e`: cipher and protocol of a connection with TLS.
+    pub tls: Option<(String, &'static str)>,
     /// A remote caller; it reaches files, processes and sockets only as granted.
     pub remote: bool,
     pub grants: Grants,
@@ -194,6 +196,11 @@ pub trait Host {
         Ok(())
     }
 
+    /// The process's TLS settings by kdb+'s names: `(-26!)[]`.
+    fn tls_settings(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// The open handles, for `.z.W`.
     fn open_handles(&self) -> Vec<i32> {
         Vec::new()
@@ -365,6 +372,10 @@ macro_rules! reads_of_host {
 
         fn port(&self) -> i32 {
             self.host.port()
+        }
+
+        fn tls_settings(&self) -> Vec<(&'static str, String)> {
+            self.host.tls_settings()
         }
 
         fn open_handles(&self) -> Vec<i32> {

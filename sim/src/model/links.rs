@@ -49,8 +49,14 @@ impl ModelLinks {
 
     pub fn open(&mut self, conn: ConnId) {
         let grants = Arc::new(Grants::everything());
-        let peer =
-            Peer { user: Vec::new(), ip: std::net::Ipv4Addr::LOCALHOST.into(), capability: 3, local: true, grants };
+        let peer = Peer {
+            user: Vec::new(),
+            ip: std::net::Ipv4Addr::LOCALHOST.into(),
+            capability: 3,
+            local: true,
+            tls: None,
+            grants,
+        };
         self.open.insert(conn, peer);
     }
 

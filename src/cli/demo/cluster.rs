@@ -144,7 +144,7 @@ pub fn ask_node(node: &str, port: u16, tables: &[String]) -> Result<NodeAnswer, 
 }
 
 fn address(port: u16) -> Address {
-    Address { host: "127.0.0.1".to_string(), port, user: String::new(), password: String::new() }
+    Address { host: "127.0.0.1".to_string(), port, ..Address::default() }
 }
 
 fn connect(address: &Address, running: &mut dyn FnMut() -> Result<(), CliError>) -> Result<Client, CliError> {

@@ -367,6 +367,10 @@ impl Door for Port {
         Ok(())
     }
 
+    fn tls_settings(&self) -> Vec<(&'static str, String)> {
+        crate::net::tls::shown()
+    }
+
     fn port(&self) -> i32 {
         self.open.as_ref().map_or(0, |open| open.port)
     }

@@ -318,8 +318,14 @@ impl Console {
             }
             Happened::Asked { handle, user, address, event, answer } => {
                 let remote = !self.trusts_clients && !matches!(event, handlers::HandlerEvent::Authorise(_));
-                let caller =
-                    Caller { handle, user, address, remote, grants: Grants { relay: true, ..Grants::default() } };
+                let caller = Caller {
+                    handle,
+                    user,
+                    address,
+                    tls: None,
+                    remote,
+                    grants: Grants { relay: true, ..Grants::default() },
+                };
                 let result = self.event(caller, &event);
                 match result {
                     Ok(outcome) => answer(Some(outcome)),
@@ -435,7 +441,7 @@ impl Console {
         // A connection beyond the limit is closed on drop.
         let Ok(handle) = self.session.adopt(peer) else { return };
         let grants = Grants { relay: true, ..Grants::default() };
-        let caller = Caller { handle, user, address, remote: !self.trusts_clients, grants };
+        let caller = Caller { handle, user, address, tls: None, remote: !self.trusts_clients, grants };
         self.clients.insert(handle, caller.clone());
         if web {
             self.webs.insert(handle);

@@ -12,7 +12,7 @@ mod remote;
 mod signals;
 
 use super::args::command_with;
-use super::{CliError, logging, settings_of};
+use super::{CliError, logging, settings_of, tls};
 use crate::config::{Address, Program, options as table};
 use clap::{Arg, ArgMatches, Command};
 use options::Started;
@@ -54,7 +54,7 @@ Options of \
                         day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
 Any other option stays in \
                         .z.x; without FILE, one with two dashes is an error, and so is any argument after an address.
--E (TLS), -l and -L \
+-E (TLS clients), -l and -L \
                         (logging), -m and -r are not supported; `elastick tick` logs and publishes.
 
 Examples:
@@ -89,6 +89,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Q, matches)?;
     logging::start(&settings)?;
+    tls::start(&settings, false)?;
     let words: Vec<String> = matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect();
     let mut started = Started::read(&words)?;
     if started.target.is_none() {

@@ -5,6 +5,7 @@ use super::{Login, Reactor, Service};
 use crate::access::Grants;
 use crate::config::Limit;
 use crate::metrics::{self, Id};
+use crate::net::connection::Connection;
 use crate::net::connection::PendingLogin;
 use crate::net::{CloseReason, ConnId, Peer};
 use proto::handshake::{self, Credentials};
@@ -14,12 +15,18 @@ impl<S: Service> Reactor<S> {
     /// Reads available bytes of a handshake. Returns the bytes read.
     pub(super) fn read_login(&mut self, conn: ConnId) -> usize {
         let limit = self.control.limits.handshake_bytes;
+        if self.control.get(conn).is_some_and(Connection::is_securing) {
+            return self.read_handshake(conn);
+        }
         if self.control.get(conn).is_none_or(|connection| connection.pending_login.is_some()) {
             // Read again after the decision.
             return 0;
         }
         let mut buffer = [0u8; 4096];
         let Some(read) = self.read_once(conn, &mut buffer) else { return 0 };
+        if !self.takes(conn, buffer.get(..read).unwrap_or_default()) {
+            return read;
+        }
         let Some(connection) = self.control.get_mut(conn) else { return read };
         connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
         match handshake::parse(&connection.login) {
@@ -124,7 +131,8 @@ impl<S: Service> Reactor<S> {
     fn admit(&mut self, conn: ConnId, credentials: Credentials, grants: Arc<Grants>, rest: &[u8]) {
         let capability = handshake::answer(credentials.capability);
         let Some(connection) = self.control.get_mut(conn) else { return };
-        let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local, grants };
+        let tls = connection.secured();
+        let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local, tls, grants };
         connection.admitted(conn.handle(), peer.clone());
         connection.frames.extend(rest);
         self.control.send(conn, bytes::Bytes::copy_from_slice(&[capability]));

@@ -194,7 +194,8 @@ impl<S: Service> Reactor<S> {
         let connection = self.control.get(conn)?;
         let user = request.credentials.0.clone();
         let grants = Arc::clone(&request.grants);
-        Some(Peer { user, ip: connection.ip, capability: 0, local: connection.local, grants })
+        let tls = connection.secured();
+        Some(Peer { user, ip: connection.ip, capability: 0, local: connection.local, tls, grants })
     }
 
     /// Continues the requests that another thread has decided on.
@@ -295,7 +296,7 @@ impl<S: Service> Reactor<S> {
     /// Continues after a write that has emptied the send buffer.
     pub(super) fn http_written(&mut self, conn: ConnId) {
         let Some(Stage::Sending { keep }) = self.stage(conn) else { return };
-        let Some(connection) = self.control.get_mut(conn).filter(|connection| connection.send_buffer.is_empty()) else {
+        let Some(connection) = self.control.get_mut(conn).filter(|connection| connection.unsent_bytes() == 0) else {
             return;
         };
         if keep {

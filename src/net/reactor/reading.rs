@@ -13,7 +13,7 @@ impl<S: Service> Reactor<S> {
             Ok(0) => CloseReason::Peer,
             Ok(read) => {
                 // A short read has emptied the socket; further bytes raise an event.
-                if read == room.len() || connection.ending {
+                if read == room.len() || connection.ending || connection.stream.has_more() {
                     self.control.queue_read(conn);
                 }
                 return Some(read);

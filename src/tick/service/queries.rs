@@ -30,6 +30,7 @@ impl TickService {
             handle: caller.conn.handle(),
             user: peer.user.clone(),
             address: peer.z_a(),
+            tls: peer.z_e(),
             remote: true,
             ..q::Caller::default()
         };
