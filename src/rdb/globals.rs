@@ -15,7 +15,7 @@ pub const MAX_NAMES: usize = 10_000;
 pub struct Globals {
     values: HashMap<Sym, Value>,
     order: Vec<Sym>,
-    /// Records which names hold code of clients, which runs with a client's rights.
+    /// Records whose values the names hold: code of clients runs with a client's rights.
     pub authors: Authors,
 }
 
@@ -47,11 +47,11 @@ impl Globals {
     ///
     /// # Errors
     /// `'limit` for one name too many.
-    pub fn take(&mut self, names: &[Sym], other: &Globals, is_remote: bool) -> Result<(), QError> {
+    pub fn take(&mut self, names: &[Sym], other: &Globals) -> Result<(), QError> {
         for name in names {
             match other.get(*name) {
                 Some(value) => {
-                    self.authors.note(*name, value, is_remote);
+                    self.authors.take(*name, &other.authors);
                     self.set(*name, value.clone())?;
                 }
                 None => self.remove(*name),

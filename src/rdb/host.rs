@@ -79,7 +79,12 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let grants = scope.rules.grants;
     let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };
     let caller = Caller { handle, user, address, tls, remote, grants };
-    Asker { asking: Asking::new(caller, grants), request: job.request, is_query: !job.is_own(), owner }
+    let asking = Asking::new(caller, grants);
+    // Arguments of a connection's handlers are its client's: its name, its password, the text of its request.
+    if job.line.is_some() {
+        asking.serve_caller();
+    }
+    Asker { asking, request: job.request, is_query: !job.is_own(), owner }
 }
 
 impl<'a> QueryHost<'a> {
@@ -132,7 +137,7 @@ impl<'a> QueryHost<'a> {
             && !changed.is_empty()
         {
             let mut all = Globals::clone(&self.scope.globals.current());
-            all.take(changed, globals, self.caller().remote)?;
+            all.take(changed, globals)?;
             self.scope.globals.replace(all);
         }
         Ok(self.effects)
@@ -272,29 +277,28 @@ impl Host for QueryHost<'_> {
             });
         }
         let globals = self.globals();
-        if globals.authors.is_callers(name) {
-            self.asker.asking.lower();
-        }
-        globals.get(name).cloned()
+        let value = globals.get(name);
+        globals.authors.read(name, value, &self.asker.asking);
+        value.cloned()
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         self.check_change(name)?;
         let held = u64::try_from(self.scope.shared.global_bytes.load(Ordering::Relaxed)).unwrap_or(0);
         let most = self.scope.global_bytes_most;
-        let is_remote = self.caller().remote;
+        let asking = &self.asker.asking;
         match &mut self.rights {
             Rights::Read => Err(NEEDS_OWNER),
             Rights::Write(_) | Rights::Apart { .. } if held > most => {
                 Err(QError::with("wsfull", format!("globals of clients hold {held} bytes, the limit is {most}")))
             }
             Rights::Write(globals) => {
-                globals.authors.note(name, &value, is_remote);
+                globals.authors.note(name, &value, asking);
                 globals.set(name, value)
             }
             Rights::Apart { globals, changed } => {
                 changed.push(name);
-                globals.authors.note(name, &value, is_remote);
+                globals.authors.note(name, &value, asking);
                 globals.set(name, value)
             }
         }
@@ -317,20 +321,26 @@ impl Host for QueryHost<'_> {
     }
 
     fn namespaces(&self) -> Vec<Sym> {
+        self.globals().authors.list(&self.asker.asking);
         self.globals().namespaces()
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
         let tables = self.view.tables.iter().map(|table| table.schema().name);
         let mut names = within(tables.chain(self.own()), namespace);
+        self.globals().authors.list(&self.asker.asking);
         names.extend(self.globals().names(namespace));
         names
     }
 
-    fn names_word(&self) {
-        if self.globals().authors.has_callers() {
-            self.asker.asking.lower();
-        }
+    fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
+        let globals = self.globals();
+        let mut names = globals.names(Sym::NULL).into_iter();
+        names.find(|name| globals.get(*name).is_some_and(&mut *is_it)).unwrap_or(Sym::NULL)
+    }
+
+    fn makes_code(&self, value: Option<&Value>) {
+        self.asker.asking.make_code(value);
     }
 
     fn native(&self, _: Sym) -> Option<u8> {
@@ -346,7 +356,10 @@ impl Host for QueryHost<'_> {
             return Err(no_update(name));
         }
         let old = match self.globals().get(name) {
-            Some(old) => old.clone(),
+            Some(old) => {
+                self.globals().authors.read(name, Some(old), &self.asker.asking);
+                old.clone()
+            }
             // As in kdb+, inserting a table under a new name defines it.
             None => match rows {
                 Value::Table(table) => Value::Table(Arc::new(table.rows::<u32>(&[]))),

@@ -10,6 +10,7 @@ use super::shared::Shared;
 use crate::config::Limits;
 use crate::net::client::Incoming;
 use crate::net::{ConnId, Deferred, SyncRequest};
+use crate::q::guard::Asking;
 use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
 use crate::q::startup::Startup;
@@ -88,7 +89,7 @@ impl NodeScope {
     ) -> Result<NodeScope, QError> {
         let mut globals = Globals::default();
         for (name, value) in startup.globals {
-            globals.authors.note(name, &value, false);
+            globals.authors.note(name, &value, &Asking::default());
             globals.set(name, value)?;
         }
         let name = |text: &[u8]| symbol::intern(text).unwrap_or(Sym::NULL);

@@ -21,7 +21,12 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
     if let Some(value) = context.host.global(name) {
         return match &value {
             Value::Func(f) => match &**f {
-                Function::View(lambda) => views::value_of(context, lambda),
+                Function::View(lambda) => {
+                    let value = views::value_of(context, lambda)?;
+                    // Whoever read the view before may have evaluated text for it.
+                    context.host.makes_code(Some(&value));
+                    Ok(value)
+                }
                 _ => Ok(value),
             },
             _ => Ok(value),
@@ -31,7 +36,6 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
         return Ok(Value::func(Function::Native(name)));
     }
     if let Some(own) = prims::keyword(written.strip_prefix(b".q.").unwrap_or(written)) {
-        context.host.names_word();
         return Ok(own);
     }
     if let Some(own) = context.library(name)? {
@@ -84,6 +88,13 @@ pub(super) fn dotted(
         },
         _ => cast::part_of(context, part.get(1..).unwrap_or_default(), &value).transpose(),
     }
+}
+
+/// As [`value`], of a name that is data: a function found by it counts as code from data.
+pub(crate) fn by_data(context: &mut Context, name: Sym) -> Result<Value, QError> {
+    let value = value(context, name)?;
+    context.host.makes_code(Some(&value));
+    Ok(value)
 }
 
 pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(), QError> {

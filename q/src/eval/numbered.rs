@@ -27,7 +27,11 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -6 => tree::eval(context, x),
         -7 => files::hcount(context, x),
         -8 => Ok(Items::Byte(wire::message(&x)?.into()).into()),
-        -9 => deserialised(&x),
+        -9 => {
+            let value = deserialised(&x)?;
+            context.host.makes_code(Some(&value));
+            Ok(value)
+        }
         -11 => files::replay(context, x),
         -12 => address::host(context, x),
         -13 => address::addr(context, x),

@@ -45,7 +45,7 @@ impl Context<'_> {
             Kind::Const(Value::Null) => Ok(value),
             Kind::Const(expected) if same(expected, &value)? => Ok(value),
             Kind::Const(_) => Err(no_match()),
-            Kind::Local(_) | Kind::Global(_) => {
+            Kind::Local(_) | Kind::Global(_) | Kind::Name(_) => {
                 found.names.push((pattern, value.clone()));
                 Ok(value)
             }
@@ -77,7 +77,7 @@ impl Context<'_> {
                     let [keys, values] = &arguments[..] else { return Err(no_match()) };
                     self.bind_dict(keys.as_ref(), values.as_ref(), value, frame, found)
                 }
-                Kind::Local(_) | Kind::Global(_) => {
+                Kind::Local(_) | Kind::Global(_) | Kind::Name(_) => {
                     found.items.push((f, arguments, value.clone()));
                     Ok(value)
                 }

@@ -55,7 +55,9 @@ pub(crate) fn node(context: &mut Context, node: &Node, frame: &mut Frame) -> Wal
         Kind::Local(slot) => {
             Ok(frame.locals.get(usize::from(*slot)).and_then(Clone::clone).unwrap_or_else(Value::empty))
         }
-        Kind::Global(name) | Kind::Name(name) => Ok(context.global(*name).map_err(|e| e.place(node.at))?),
+        Kind::Global(name) => Ok(globals::value(context, *name).map_err(|e| e.place(node.at))?),
+        // A name of a parse tree.
+        Kind::Name(name) => Ok(context.global(*name).map_err(|e| e.place(node.at))?),
         Kind::Column(name, outer) => match scope::column(&mut context.scopes, *name) {
             Some(column) => Ok(column),
             None => match globals::dotted(context, *name, |c, stem| scope::column(&mut c.scopes, stem))? {
@@ -221,7 +223,7 @@ impl Context<'_> {
         let value = self.node(f, frame)?;
         self.at = f.at;
         self.callee = match f.kind {
-            Kind::Global(name) => name,
+            Kind::Global(name) | Kind::Name(name) => name,
             _ => Sym::NULL,
         };
         Ok(value)
@@ -280,7 +282,7 @@ impl Context<'_> {
             // An undefined global starts from the operator's identity.
             Err(undefined) => {
                 let start = assign.through.as_ref().filter(|_| path.is_empty()).and_then(fold::identity);
-                start.filter(|_| matches!(assign.target.kind, Kind::Global(_))).ok_or(undefined)?
+                start.filter(|_| matches!(assign.target.kind, Kind::Global(_) | Kind::Name(_))).ok_or(undefined)?
             }
         };
         let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
@@ -351,6 +353,10 @@ impl Context<'_> {
                 Ok(stored?)
             }
             Kind::Global(name) => Ok(self.set_global(*name, value)?),
+            Kind::Name(name) => {
+                self.host.makes_code(None);
+                Ok(self.set_global(*name, value)?)
+            }
             _ => Err(QError::named("assign").into()),
         }
     }

@@ -7,7 +7,7 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
 use crate::syntax::ast::{Code, Node};
 use crate::verbs::above::{Evaluate, Run};
-use columns::table::{Sym, Value};
+use columns::table::{Items, Sym, Value, Vector};
 
 type Evaluated = Result<Value, QError>;
 
@@ -37,24 +37,32 @@ impl Evaluate for Context<'_> {
     }
 
     fn text(&mut self, text: &[u8]) -> Evaluated {
+        self.host.makes_code(None);
         entry::run_text(self, text)
     }
 
     fn message(&mut self, object: &Value) -> Evaluated {
+        // A function at the head of a list is code already.
+        if !matches!(object, Value::Vector(Vector { items: Items::List(list), .. }) if matches!(list.first(), Some(Value::Func(_))))
+        {
+            self.host.makes_code(None);
+        }
         entry::message(self, object)
     }
 
     fn command(&mut self, text: &[u8]) -> Evaluated {
+        self.host.makes_code(None);
         commands::command(self, text)
     }
 
     fn script(&mut self, path: &[u8]) -> Evaluated {
+        self.host.makes_code(None);
         commands::load(self, path)
     }
 
     #[inline]
     fn global(&mut self, name: Sym) -> Evaluated {
-        globals::value(self, name)
+        globals::by_data(self, name)
     }
 
     #[inline]

@@ -145,6 +145,11 @@ impl Session {
         self.asking.raise();
     }
 
+    /// Marks the next evaluation as one with a client's values as arguments, as `.z.pw` has.
+    pub fn serve_caller(&self) {
+        self.asking.serve_caller();
+    }
+
     /// Starts the evaluation of a message; `waits` if its sender waits for a response.
     pub fn asked(&mut self, waits: bool) {
         (self.waiting.is_asked, self.waiting.is_deferred) = (waits, false);
@@ -304,15 +309,14 @@ fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
 
 impl Host for Session {
     fn global(&self, name: Sym) -> Option<Value> {
-        if self.authors.is_callers(name) {
-            self.asking.lower();
-        }
-        self.globals.get(&name).cloned()
+        let value = self.globals.get(&name);
+        self.authors.read(name, value, &self.asking);
+        value.cloned()
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         self.check_change(name)?;
-        self.authors.note(name, &value, self.asking.caller().remote);
+        self.authors.note(name, &value, &self.asking);
         match &self.loading {
             Some(from) if matches!(value, Value::Func(_)) => {
                 self.origins.insert(name, from.clone());
@@ -333,6 +337,8 @@ impl Host for Session {
             return;
         }
         if let Some(value) = self.globals.get_mut(&name) {
+            self.authors.read(name, Some(value), &self.asking);
+            self.authors.note_change(name, &self.asking);
             change(value);
         }
     }
@@ -345,6 +351,7 @@ impl Host for Session {
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
+        self.authors.list(&self.asking);
         let space = if text(namespace) == b"." { b"" } else { text(namespace) };
         let mut found: Vec<Sym> = Vec::new();
         for name in &self.order {
@@ -365,7 +372,13 @@ impl Host for Session {
         found
     }
 
+    fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
+        let root = self.order.iter().filter(|name| !text(**name).starts_with(b"."));
+        root.copied().find(|name| self.globals.get(name).is_some_and(&mut *is_it)).unwrap_or(Sym::NULL)
+    }
+
     fn namespaces(&self) -> Vec<Sym> {
+        self.authors.list(&self.asking);
         let mut found: Vec<Sym> = Vec::new();
         for name in &self.order {
             let space = split(*name).0.strip_prefix(b".").unwrap_or_default();
@@ -380,10 +393,8 @@ impl Host for Session {
         found
     }
 
-    fn names_word(&self) {
-        if self.authors.has_callers() {
-            self.asking.lower();
-        }
+    fn makes_code(&self, value: Option<&Value>) {
+        self.asking.make_code(value);
     }
 
     fn native(&self, _name: Sym) -> Option<u8> {
@@ -396,6 +407,7 @@ impl Host for Session {
 
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
         self.check_change(name)?;
+        self.authors.note_change(name, &self.asking);
         let old = match self.globals.remove(&name) {
             Some(old) => old,
             None if matches!(rows, Value::Table(_)) => {

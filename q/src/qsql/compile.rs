@@ -29,9 +29,9 @@ fn is_row_wise(node: &Node) -> bool {
 pub(super) fn atom(context: &mut Context, node: &Node, selected: &Selected, frame: &mut Frame) -> Walk<Option<Value>> {
     let value = match &node.kind {
         Kind::Const(value) => value.clone(),
-        Kind::Local(_) | Kind::Global(_) => context.node(node, frame)?,
+        Kind::Local(_) | Kind::Global(_) | Kind::Name(_) => context.node(node, frame)?,
         Kind::Column(name, outer) if selected.table.column(*name).is_none() => match outer.kind {
-            Kind::Local(_) | Kind::Global(_) if text(*name) != b"i" && !text(*name).contains(&b'.') => {
+            Kind::Local(_) | Kind::Global(_) | Kind::Name(_) if text(*name) != b"i" && !text(*name).contains(&b'.') => {
                 context.node(outer, frame)?
             }
             _ => return Ok(None),

@@ -93,9 +93,9 @@ fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Fram
     let Some(Vector { attr: Attr::Grouped, items: Items::Sym(column) }) = table.column(*name) else { return Ok(None) };
     let operand = match &y.kind {
         Kind::Const(value) => value.clone(),
-        Kind::Local(_) | Kind::Global(_) => context.node(y, frame)?,
+        Kind::Local(_) | Kind::Global(_) | Kind::Name(_) => context.node(y, frame)?,
         Kind::Column(name, outer) if table.column(*name).is_none() => match outer.kind {
-            Kind::Local(_) | Kind::Global(_) if text(*name) != b"i" => context.node(outer, frame)?,
+            Kind::Local(_) | Kind::Global(_) | Kind::Name(_) if text(*name) != b"i" => context.node(outer, frame)?,
             _ => return Ok(None),
         },
         _ => return Ok(None),

@@ -13,12 +13,13 @@ use crate::verbs::above::Evaluate;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
 
-/// Converts a parse tree to syntax: symbols are names, one-item lists are constants.
+/// Converts a parse tree to syntax: symbols are names, one-item lists are constants. A name stays [`Kind::Name`], because the
+/// tree is data.
 pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
     limits::step()?;
     Ok(match tree {
         Value::Sym(name) => {
-            let outside = Box::new(Node::new(0, Kind::Global(*name)));
+            let outside = Box::new(Node::new(0, Kind::Name(*name)));
             Node::new(0, Kind::Column(*name, outside))
         }
         Value::Vector(Vector { items: Items::Sym(names), .. }) if names.len() == 1 => Node::constant(tree.at(0)),
@@ -82,7 +83,7 @@ fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Resul
         },
     };
     let assign = Assign {
-        target: Node::new(0, Kind::Global(name)),
+        target: Node::new(0, Kind::Name(name)),
         global,
         indices,
         through: None,
@@ -94,6 +95,7 @@ fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Resul
 
 /// `eval x`: evaluates a parse tree.
 pub(crate) fn eval(context: &mut Context, x: Value) -> Result {
+    context.host.makes_code(None);
     let node = to_node(&x)?;
     run(context, |c, frame| c.node(&node, frame))
 }
@@ -347,6 +349,7 @@ fn query_tree(q: &Query) -> Result {
 
 /// `reval x`: `eval` without write access.
 pub(crate) fn reval(context: &mut Context, x: Value) -> Result {
+    context.host.makes_code(None);
     let node = to_node(&x)?;
     let mut guarded = crate::runtime::host::ReadOnly { host: &mut *context.host };
     let mut inner = Context::within(&mut guarded, context.allowance.again());
@@ -374,7 +377,8 @@ fn table_tree(keys: &[(Option<Sym>, Node)], columns: &[(Option<Sym>, Node)], key
 }
 
 /// `parse x`: returns the parse tree of text.
-pub(crate) fn parse(_: &mut Context, x: Value) -> Result {
+pub(crate) fn parse(context: &mut Context, x: Value) -> Result {
+    context.host.makes_code(None);
     let program = crate::syntax::parse::program(x.as_text().ok_or_else(type_error)?, Sym::NULL)?;
     match &program.code.body[..] {
         [one] => from_node(one),

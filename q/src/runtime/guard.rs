@@ -1,8 +1,16 @@
-//! Ownership of code in a process that its owner and remote callers share.
+//! Rights of code in a process that its owner and remote callers share.
 //!
 //! Rights belong to the caller, and internal events (a timer, a login) run with the owner's rights. To keep remote callers
-//! from planting code that such an event runs, a remote caller cannot replace a function that the owner defined; and an
-//! evaluation of the owner that reads a remote caller's function continues with the remote caller's rights.
+//! from planting code that such an event runs:
+//!
+//! 1. A remote caller cannot replace a function that the owner defined.
+//! 2. A global that a remote caller assigned or changed is the caller's value, and so is whatever an evaluation assigns after
+//!    it has read one.
+//! 3. An evaluation of the owner that reads a caller's value with a function in it continues with a remote caller's rights.
+//! 4. An evaluation of the owner that has read a caller's value continues with a remote caller's rights once it turns data
+//!    into code: it evaluates text or a parse tree, or gets a function from a symbol or from bytes.
+//!
+//! Rights are never raised again within an evaluation.
 
 use crate::runtime::error::QError;
 use crate::runtime::host::{Caller, Grants};
@@ -10,14 +18,15 @@ use columns::sys::stack;
 use columns::table::{Items, Sym, Value, Vector, symbol};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// Author of the code in each global that holds a function: the owner or a remote caller.
+/// Names that the owner or remote callers have assigned.
 #[derive(Clone, Debug, Default)]
 pub struct Authors {
+    /// Names that hold functions of the owner.
     owner: HashSet<Sym>,
+    /// Names that hold remote callers' values.
     callers: HashSet<Sym>,
-    /// Whether any remote caller has assigned a global; even a plain symbol may name a function.
-    has_callers: bool,
 }
 
 /// Namespaces of the language's own functions and the process's handlers.
@@ -58,32 +67,51 @@ impl Authors {
     }
 
     /// Records the author of a newly assigned value.
-    pub fn note(&mut self, name: Sym, value: &Value, is_remote: bool) {
-        self.has_callers |= is_remote;
-        let mut looks = if is_remote { MAX_LOOKS } else { MAX_OWNED };
-        let is_code = holds_code(value, &mut looks) && (is_remote || looks > 0);
-        let (own, others) = match is_remote {
-            true => (&mut self.callers, &mut self.owner),
-            false => (&mut self.owner, &mut self.callers),
+    pub fn note(&mut self, name: Sym, value: &Value, asking: &Asking) {
+        let mut looks = MAX_OWNED;
+        if asking.caller().remote {
+            self.owner.remove(&name);
+        } else if holds_code(value, &mut looks) && looks > 0 {
+            self.owner.insert(name);
+        } else {
+            self.owner.remove(&name);
+        }
+        match asking.is_owners() {
+            true => self.callers.remove(&name),
+            false => self.callers.insert(name),
         };
-        if !others.is_empty() {
-            others.remove(&name);
-        }
-        if is_code {
-            own.insert(name);
-        } else if !own.is_empty() {
-            own.remove(&name);
+    }
+
+    /// Records a change of part of a value: the rest keeps its author.
+    pub fn note_change(&mut self, name: Sym, asking: &Asking) {
+        if !asking.is_owners() {
+            self.callers.insert(name);
         }
     }
 
-    /// Whether any remote caller has assigned a global.
-    pub fn has_callers(&self) -> bool {
-        self.has_callers
+    /// Takes the author of a name from another version of the globals.
+    pub fn take(&mut self, name: Sym, other: &Authors) {
+        for (own, others) in [(&mut self.owner, &other.owner), (&mut self.callers, &other.callers)] {
+            match others.contains(&name) {
+                true => own.insert(name),
+                false => own.remove(&name),
+            };
+        }
     }
 
-    /// Whether a name holds code of a remote caller.
-    pub fn is_callers(&self, name: Sym) -> bool {
-        !self.callers.is_empty() && self.callers.contains(&name)
+    /// Called when an evaluation reads a global.
+    #[inline]
+    pub fn read(&self, name: Sym, value: Option<&Value>, asking: &Asking) {
+        if !self.callers.is_empty() && self.callers.contains(&name) {
+            asking.read(name, value);
+        }
+    }
+
+    /// Called when an evaluation lists names, which remote callers may have chosen.
+    pub fn list(&self, asking: &Asking) {
+        if !self.callers.is_empty() {
+            asking.serve_caller();
+        }
     }
 }
 
@@ -106,19 +134,23 @@ fn holds_code(value: &Value, looks: &mut usize) -> bool {
     }
 }
 
-/// Caller of an evaluation, and its lowered rights once it has read a remote caller's code.
+/// Caller of an evaluation, and what it has read of remote callers' values.
 #[derive(Debug, Default)]
 pub struct Asking {
     caller: Caller,
     lowered: Caller,
+    /// A remote caller's value has been read.
+    has_read: AtomicBool,
     is_lowered: AtomicBool,
+    /// Names of remote callers' values without a function in them, so that a loop searches each once.
+    searched: Mutex<HashSet<Sym>>,
 }
 
 impl Asking {
     /// `grants` are those of remote callers.
     pub fn new(caller: Caller, grants: Grants) -> Asking {
         let lowered = Caller { remote: true, grants, ..caller.clone() };
-        Asking { caller, lowered, is_lowered: AtomicBool::new(false) }
+        Asking { caller, lowered, ..Asking::default() }
     }
 
     /// The caller whose rights apply now.
@@ -129,11 +161,46 @@ impl Asking {
     /// Restores full rights for a new evaluation.
     pub fn raise(&self) {
         self.is_lowered.store(false, Ordering::Relaxed);
+        self.has_read.store(false, Ordering::Relaxed);
+        self.searched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Lowers the rights to those of a remote caller for the rest of the evaluation.
-    pub fn lower(&self) {
-        if !self.caller.remote {
+    /// Marks the evaluation as one that has read a remote caller's value, as an argument of a handler is.
+    pub fn serve_caller(&self) {
+        self.has_read.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what the evaluation assigns is the owner's.
+    fn is_owners(&self) -> bool {
+        !self.caller().remote && !self.has_read.load(Ordering::Relaxed)
+    }
+
+    fn is_lower(&self) -> bool {
+        self.caller().remote
+    }
+
+    /// Called when the evaluation reads a remote caller's value.
+    fn read(&self, name: Sym, value: Option<&Value>) {
+        if self.is_lower() {
+            return;
+        }
+        self.serve_caller();
+        let Some(value) = value else { return };
+        let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if searched.contains(&name) {
+            return;
+        }
+        if holds_code(value, &mut { MAX_LOOKS }) {
+            self.is_lowered.store(true, Ordering::Relaxed);
+        } else {
+            searched.insert(name);
+        }
+    }
+
+    /// Called when data becomes code: this value, if a function is in it; `None`: text or a parse tree.
+    pub fn make_code(&self, value: Option<&Value>) {
+        let is_code = || value.is_none_or(|value| holds_code(value, &mut { MAX_OWNED }));
+        if !self.is_lower() && self.has_read.load(Ordering::Relaxed) && is_code() {
             self.is_lowered.store(true, Ordering::Relaxed);
         }
     }
@@ -152,12 +219,20 @@ mod tests {
         crate::eval_text(&mut session, b"{x}", &crate::Limits::default()).expect("a function")
     }
 
+    fn owner() -> Asking {
+        Asking::new(Caller::default(), Grants { files: true, ..Grants::default() })
+    }
+
+    fn client() -> Asking {
+        Asking::new(Caller { remote: true, ..Caller::default() }, Grants::default())
+    }
+
     #[test]
     fn the_owners_functions_stay_the_owners() {
         let mut authors = Authors::default();
-        authors.note(sym("f"), &function(), false);
-        authors.note(sym("n"), &Value::Long(1), false);
-        authors.note(sym(".a.b.f"), &Value::list(vec![Value::Long(1), function()]), false);
+        authors.note(sym("f"), &function(), &owner());
+        authors.note(sym("n"), &Value::Long(1), &owner());
+        authors.note(sym(".a.b.f"), &Value::list(vec![Value::Long(1), function()]), &owner());
         for name in ["f", ".a.b.f", ".a.b", ".a", ".", ".z.pg", ".z", ".Q.s", ".h.hy"] {
             assert!(authors.check(sym(name), true).is_err(), "{name}");
             assert!(authors.check(sym(name), false).is_ok(), "{name}");
@@ -165,28 +240,62 @@ mod tests {
         for name in ["n", "g", "ff", ".a.c", ".zz.pg", ".hh.x"] {
             assert!(authors.check(sym(name), true).is_ok(), "{name}");
         }
-        // The search for functions ends at its limit for long lists and for values that share their parts.
-        let doubled = (0..64).fold(Value::list(vec![function(); 300]), |v, _| Value::list(vec![v.clone(), v]));
         let texts = Value::list(vec![Value::chars(&b"ab"[..]); 1000]);
-        authors.note(sym("texts"), &texts, false);
+        authors.note(sym("texts"), &texts, &owner());
         assert!(authors.check(sym("texts"), true).is_ok());
-        authors.note(sym("d"), &doubled, true);
-        assert!(authors.is_callers(sym("d")));
-        authors.note(sym("f"), &Value::Long(2), false);
+        authors.note(sym("f"), &Value::Long(2), &owner());
         assert!(authors.check(sym("f"), true).is_ok());
     }
 
+    /// Whether an evaluation of the owner that reads this value of a client has lost the owner's rights.
+    fn lowers(value: &Value) -> bool {
+        let (mut authors, asking) = (Authors::default(), owner());
+        authors.note(sym("g"), value, &client());
+        authors.read(sym("g"), Some(value), &asking);
+        asking.caller().remote
+    }
+
     #[test]
-    fn reading_a_callers_code_lowers_the_readers_rights() {
-        let mut authors = Authors::default();
-        authors.note(sym("g"), &function(), true);
-        authors.note(sym("n"), &Value::Long(1), true);
-        assert!(authors.is_callers(sym("g")) && !authors.is_callers(sym("n")));
-        authors.note(sym("g"), &function(), false);
-        assert!(!authors.is_callers(sym("g")));
-        let asking = Asking::new(Caller::default(), Grants { files: true, ..Grants::default() });
-        assert!(!asking.caller().remote);
-        asking.lower();
+    fn reading_a_callers_function_lowers_the_readers_rights() {
+        assert!(lowers(&function()) && lowers(&Value::list(vec![Value::Long(1), function()])));
+        assert!(!lowers(&Value::Long(1)) && !lowers(&Value::chars(&b"text"[..])));
+        // The search ends at its limit for values that share their parts.
+        let doubled = (0..64).fold(Value::list(vec![Value::Long(1); 300]), |v, _| Value::list(vec![v.clone(), v]));
+        assert!(lowers(&doubled));
+    }
+
+    #[test]
+    fn a_callers_text_lowers_the_rights_once_it_is_code() {
+        let (mut authors, asking) = (Authors::default(), owner());
+        let text = Value::chars(&b"text"[..]);
+        authors.note(sym("job"), &text, &client());
+        asking.make_code(None);
+        assert!(!asking.caller().remote, "nothing of a client has been read");
+        authors.read(sym("job"), Some(&text), &asking);
+        asking.make_code(Some(&text));
+        assert!(!asking.caller().remote, "text is no function");
+        asking.make_code(None);
         assert!(asking.caller().remote && asking.caller().grants.files);
+        asking.raise();
+        asking.make_code(None);
+        assert!(!asking.caller().remote, "another evaluation");
+    }
+
+    #[test]
+    fn what_an_evaluation_assigns_after_reading_a_callers_value_is_the_callers() {
+        let (mut authors, asking) = (Authors::default(), owner());
+        authors.note(sym("job"), &Value::Long(1), &client());
+        authors.read(sym("job"), None, &asking);
+        authors.note(sym("copy"), &Value::Long(1), &asking);
+        let next = owner();
+        authors.read(sym("copy"), None, &next);
+        next.make_code(None);
+        assert!(next.caller().remote);
+        // A later assignment that has read nothing of clients makes it the owner's again.
+        authors.note(sym("copy"), &Value::Long(1), &owner());
+        let last = owner();
+        authors.read(sym("copy"), None, &last);
+        last.make_code(None);
+        assert!(!last.caller().remote);
     }
 }

@@ -110,6 +110,13 @@ pub trait Host {
     /// Returns the names in a namespace (`.u`, or the null symbol for the root), in order of definition.
     fn names(&self, namespace: Sym) -> Vec<Sym>;
 
+    /// Returns the first root global for which `is_it` holds, null if there is none. It does not count as a read: error traces
+    /// name functions in this way.
+    fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
+        let mut names = self.names(Sym::NULL).into_iter();
+        names.find(|name| self.global(*name).is_some_and(|value| is_it(&value))).unwrap_or(Sym::NULL)
+    }
+
     /// Returns names that `key` lists but a dictionary of the namespace omits, because their values are large.
     fn large_names(&self, _namespace: Sym) -> Vec<Sym> {
         Vec::new()
@@ -120,9 +127,9 @@ pub trait Host {
         Vec::new()
     }
 
-    /// A symbol resolves to a keyword's function. A remote caller may have supplied the symbol, so a host with values of
-    /// remote callers lowers the evaluation's rights.
-    fn names_word(&self) {}
+    /// Called when data becomes code: this value, which a symbol or bytes gave, if a function is in it; `None`: text or a
+    /// parse tree is evaluated. A host lowers the evaluation's rights if the data may be a remote caller's.
+    fn makes_code(&self, _value: Option<&Value>) {}
 
     /// Returns the number of parameters if `name` is a native function.
     fn native(&self, name: Sym) -> Option<u8>;
@@ -330,8 +337,12 @@ macro_rules! reads_of_host {
             self.host.names(namespace)
         }
 
-        fn names_word(&self) {
-            self.host.names_word();
+        fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
+            self.host.find_name(is_it)
+        }
+
+        fn makes_code(&self, value: Option<&Value>) {
+            self.host.makes_code(value);
         }
 
         fn namespaces(&self) -> Vec<Sym> {

@@ -35,11 +35,11 @@ pub(crate) fn traced_name(context: &Context, lambda: &Lambda, called: Sym, depth
 
 /// The root global that holds a lambda.
 fn name_of(context: &Context, lambda: &Lambda) -> Sym {
-    let holds = |name: &Sym| match context.host.global(*name) {
-        Some(Value::Func(f)) => matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code)),
+    let mut holds = |value: &Value| match value {
+        Value::Func(f) => matches!(&**f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code)),
         _ => false,
     };
-    context.host.names(Sym::NULL).into_iter().find(holds).unwrap_or(Sym::NULL)
+    context.host.find_name(&mut holds)
 }
 
 /// Whether the text of a lambda occurs in that of another.

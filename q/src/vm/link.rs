@@ -13,8 +13,13 @@ const MAX_UNITS: usize = 64;
 
 /// Returns the code of a lambda held by a global.
 pub(super) fn global_unit(context: &Context, name: Sym) -> Option<Arc<Unit>> {
-    let Some(Value::Func(function)) = context.host.global(name) else { return None };
-    let Function::Lambda(lambda) = &*function else { return None };
+    unit_of(&context.host.global(name)?)
+}
+
+/// Returns the code of a lambda.
+pub(super) fn unit_of(value: &Value) -> Option<Arc<Unit>> {
+    let Value::Func(function) = value else { return None };
+    let Function::Lambda(lambda) = &**function else { return None };
     super::slot(lambda)?.unit(lambda)
 }
 

@@ -188,6 +188,5 @@ pub(crate) fn run_lambda(context: &mut Context, lambda: &Lambda, arguments: &[Va
 
 /// Returns the root global that holds the lambda of a unit, for error traces.
 fn name_of_unit(context: &Context, unit: &Arc<Unit>) -> Sym {
-    let holds = |name: &Sym| link::global_unit(context, *name).is_some_and(|own| Arc::ptr_eq(&own, unit));
-    context.host.names(Sym::NULL).into_iter().find(holds).unwrap_or(Sym::NULL)
+    context.host.find_name(&mut |value| link::unit_of(value).is_some_and(|own| Arc::ptr_eq(&own, unit)))
 }

@@ -344,6 +344,9 @@ impl Console {
         limits.deadline = self.client_deadline();
         let (session, handle) = (&mut self.session, caller.handle);
         session.set_caller(caller);
+        if !self.trusts_clients {
+            session.serve_caller();
+        }
         let space = session.namespace();
         // Clients' messages are evaluated in the root namespace.
         let _ = session.set_namespace(Sym::NULL);
@@ -458,6 +461,9 @@ impl Console {
         let session = &mut self.session;
         session.begin();
         let arguments = [Value::Sym(user), Value::chars(password)];
+        if !self.trusts_clients {
+            session.serve_caller();
+        }
         let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
         let answer = matches!(result, Ok(Value::Bool(true)));
         self.failed(result.map(drop));

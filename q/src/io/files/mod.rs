@@ -286,7 +286,7 @@ pub(crate) fn pack_file(context: &mut Context, x: &Value) -> Result {
 /// Returns the value in a file, or the empty list if there is no file.
 pub(crate) fn get_or_empty(context: &mut Context, name: &Value) -> Result {
     let path = path(context, name)?;
-    if path.exists() { kept::get(context, &path) } else { Ok(Value::empty()) }
+    if path.exists() { found(context, &path) } else { Ok(Value::empty()) }
 }
 
 /// `-21!file`: compression parameters of a file.
@@ -297,7 +297,14 @@ pub(crate) fn compression(context: &mut Context, x: Value) -> Result {
 /// `get file`: returns the value in a file.
 pub(crate) fn get(context: &mut Context, name: &Value) -> Result {
     let path = path(context, name)?;
-    kept::get(context, &path)
+    found(context, &path)
+}
+
+/// The value in a file, which may be a function.
+fn found(context: &mut Context, path: &std::path::Path) -> Result {
+    let value = kept::get(context, path)?;
+    context.host.makes_code(Some(&value));
+    Ok(value)
 }
 
 /// `` `:file?y ``: enumerates over the symbols of a file, to which missing ones are appended. Assigns all of them to the variable of that

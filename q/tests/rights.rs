@@ -1,0 +1,139 @@
+//! What a remote caller wrote keeps the caller's rights, wherever it is evaluated later.
+
+use elastick_q::session::{Session, Start};
+use elastick_q::{Caller, Limits, eval_text};
+use std::path::PathBuf;
+
+/// A client's attempts to write a file with the owner's rights: definitions of the owner, messages of a client, and the owner's
+/// event that follows. `FILE` stands for the file's symbol.
+const WAYS: [(&str, &str, &str); 37] = [
+    ("job:\"\"", "job::\"FILE set 1\"", "value job"),
+    ("job:\"\"", "job::\"FILE set 1\"", "get job"),
+    ("job:\"\"", "job::\"FILE set 1\"", "value each enlist job"),
+    ("job:\"\"", "job::\"FILE set 1\"", "@[value;job;{x}]"),
+    ("job:\"\"", "job::\"FILE set 1\"", ".[value;enlist job;{x}]"),
+    ("job:\"\"", "job::\"FILE set 1\"", "0 job"),
+    ("job:\"\"", "job::\"echo 1 > PATH\"", "system job"),
+    ("job:\"\"", "job::\"FILE set 1\"", "eval parse job"),
+    ("job:\"\"", "job::\"FILE set 1\"", "j:parse job; eval j"),
+    ("job:\"\"", "job::\"FILE set 1\"", "copy:job"),
+    ("job:\"\"", "job::(`set;enlist FILE;1)", "eval job"),
+    ("job:\"\"", "job::(`set;FILE;1)", "value job"),
+    ("job:\"\"", "job::(`set;FILE;1)", "(job 0)[job 1;job 2]"),
+    ("job:\"\"", "job::(`set;FILE;1)", "(job 0) . 1_job"),
+    ("job:\"\"", "job::(set;FILE;1)", "value job"),
+    ("job:\"\"", "job::{FILE set 1}", "job[]"),
+    ("job:\"\"", "job::{x set 1}[FILE]", "job[]"),
+    ("job:\"\"", "job::-8!{FILE set 1}", "(-9!job)[]"),
+    ("job:\"\"", "job::enlist[`a]!enlist \"FILE set 1\"", "value job`a"),
+    ("job:\"\"", "job::([]a:enlist \"FILE set 1\")", "value first exec a from job"),
+    ("job:\"\"", "job::([]a:enlist \"FILE set 1\")", "exec value each a from job"),
+    ("jobs:()", "jobs,:enlist \"FILE set 1\"", "value first jobs"),
+    ("jobs:()", "`jobs upsert enlist \"FILE set 1\"", "value first jobs"),
+    ("jobs:([]a:())", "`jobs insert enlist enlist \"FILE set 1\"", "value first exec a from jobs"),
+    ("jobs:1 2!(\"\";\"\")", "jobs[1]:\"FILE set 1\"", "value jobs 1"),
+    ("jobs:1 2!(\"\";\"\")", "@[`jobs;1;:;\"FILE set 1\"]", "value jobs 1"),
+    ("jobs:1 2!(\"\";\"\")", ".[`jobs;enlist 1;:;\"FILE set 1\"]", "value jobs 1"),
+    ("", "`.work.job set \"FILE set 1\"", "value .work.job"),
+    ("", "`.work.job set \"FILE set 1\"", "value .work[`job]"),
+    ("", "`.work.job set \"FILE set 1\"", "value last value `.work"),
+    ("", "job::\"FILE set 1\"", "value value first key `."),
+    ("", "`$\"FILE set 1\"; (`$\"FILE set 1\") set 1", "value string first system \"v\""),
+    ("v::value job", "job::\"FILE set 1\"", "v"),
+    ("job:\"\"; t:([]a:1 2)", "job::(`set;FILE;1)", "?[t;();0b;(enlist`a)!enlist(job 0;enlist FILE;1)]"),
+    ("write:{FILE set 1}", "name::`write", "name[]"),
+    ("write:{FILE set 1}; job:()", "job::(`write;0)", "value job"),
+    (".z.pg:{job::x; 0}", "FILE set 1", "value job"),
+];
+
+fn client() -> Caller {
+    Caller { handle: 7, remote: true, ..Caller::default() }
+}
+
+struct World {
+    session: Session,
+    path: PathBuf,
+}
+
+impl World {
+    fn new(name: &str) -> World {
+        let path = std::env::temp_dir().join(format!("elastickrights{name}{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        World { session: Session::console(Start::default(), None), path }
+    }
+
+    /// Evaluates a line of this caller; its error is part of what is tried.
+    fn line(&mut self, caller: Caller, text: &str) -> Result<String, String> {
+        let path = self.path.display().to_string();
+        let text = text.replace("FILE", &format!("`:{path}")).replace("PATH", &path);
+        self.session.set_caller(caller);
+        let result = eval_text(&mut self.session, text.as_bytes(), &Limits::default());
+        result.map(|v| String::from_utf8_lossy(&elastick_q::one_line(&v)).into_owned()).map_err(|e| e.to_string())
+    }
+
+    fn owner(&mut self, text: &str) -> Result<String, String> {
+        self.line(Caller::default(), text)
+    }
+}
+
+#[test]
+fn a_clients_value_never_runs_with_the_owners_rights() {
+    for (number, (setup, message, event)) in WAYS.into_iter().enumerate() {
+        // The same of the owner has the effect: the way leads there.
+        let mut world = World::new(&format!("own{number}"));
+        world.owner(setup).expect(setup);
+        let message = if setup.contains(".z.pg") { format!(".z.pg\"{message}\"") } else { message.to_string() };
+        let _ = (world.owner(&message), world.owner(event), world.owner("value copy"));
+        assert!(std::fs::remove_file(&world.path).is_ok(), "{setup}; {message}; {event} does nothing");
+
+        let mut world = World::new(&format!("way{number}"));
+        world.owner(setup).expect(setup);
+        let sent = world.line(client(), &message);
+        sent.unwrap_or_else(|error| panic!("{message}: {error}"));
+        // A second event sees what the first one stored.
+        for text in [event, "value copy"] {
+            let result = world.owner(text);
+            assert!(!world.path.exists(), "{setup}; {message}; {event}: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn the_owners_code_stores_clients_data() {
+    let mut world = World::new("stored");
+    world.owner("usage:([]who:`$();what:()); note:{`usage insert (x;enlist y)}").expect("definitions");
+    world.line(client(), "note[`ann;\"1+1\"]").expect("a call");
+    world.owner("FILE set usage").expect("the owner stores data, whoever wrote it");
+    assert!(world.path.exists());
+    let _ = std::fs::remove_file(&world.path);
+}
+
+#[test]
+fn text_of_the_owner_keeps_the_owners_rights() {
+    let mut world = World::new("own");
+    world.owner("job:\"FILE set 1\"; n:0").expect("definitions");
+    world.line(client(), "n::5").expect("a client's assignment");
+    world.owner("value job").expect("nothing of a client was read");
+    assert!(world.path.exists());
+    let _ = std::fs::remove_file(&world.path);
+}
+
+#[test]
+fn an_error_trace_reads_nothing_of_clients() {
+    let mut world = World::new("trace");
+    world.line(client(), "theirs:{x}").expect("a client's assignment");
+    world.owner(".[{'`oops};enlist 1;{x}]; value\"FILE set 1\"").expect("no client's value was read");
+    assert!(world.path.exists());
+    let _ = std::fs::remove_file(&world.path);
+}
+
+#[test]
+fn handlers_arguments_are_a_clients() {
+    let mut world = World::new("login");
+    world.session.set_caller(Caller::default());
+    world.session.serve_caller();
+    let text = format!("last_password:\"`:{} set 1\"", world.path.display());
+    eval_text(&mut world.session, text.replace("last_password", "seen").as_bytes(), &Limits::default()).expect("set");
+    let _ = world.owner("value seen");
+    assert!(!world.path.exists());
+}
