@@ -46,7 +46,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let publishing = Publishing::of(&settings, &chosen)?;
     let fleet = chosen.fleet();
     let limits = Limits::resolve(&settings)?;
-    symbol::set_limit(limits.symbols);
+    symbol::set_limits(limits.of_symbols());
     let src = settings.get(&options::SRC)?;
     let schemas = settings.get(&options::SCHEMAS)?;
     let is_given = !settings.is_default(&options::SCHEMAS);
@@ -142,9 +142,17 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         codec,
         pending: Arc::clone(&net_limits.pending),
         globals,
-        query: Bounds { time: query_time(&settings, &limits)?, memory_bytes: limits.query_memory_bytes },
+        query: Bounds {
+            time: query_time(&settings, &limits)?,
+            memory_bytes: limits.query_memory_bytes,
+            symbols: limits.query_symbols,
+        },
         threads: 2,
-        handler: Bounds { time: Duration::from_nanos(limits.handler_time_ns), memory_bytes: limits.query_memory_bytes },
+        handler: Bounds {
+            time: Duration::from_nanos(limits.handler_time_ns),
+            memory_bytes: limits.query_memory_bytes,
+            symbols: limits.query_symbols,
+        },
         rules: Rules::new(&[], false, settings.is_on(&options::BLOCK_WRITES)?, allowed),
         timer: program.timer,
     };

@@ -3,6 +3,7 @@
 use super::options::{Opt, OptionSpec, Program};
 use super::settings::{ConfigError, Settings};
 use super::units;
+use crate::table::symbol;
 
 use Program::{Feed, Log, Rdb, Tick};
 
@@ -60,6 +61,15 @@ macro_rules! limits {
         }
 
         impl Limits {
+            /// Returns the limits of the symbol table.
+            pub fn of_symbols(&self) -> symbol::Limits {
+                symbol::Limits {
+                    symbols: self.symbols,
+                    bytes: self.symbol_bytes,
+                    client_symbols: self.client_symbols,
+                }
+            }
+
             /// Returns the value of a limit, in its unit.
             pub fn get(&self, limit: Limit) -> u64 {
                 match limit { $(Limit::$field => self.$field,)* }
@@ -124,6 +134,13 @@ limits! {
         "Bytes of rejected updates kept in the quarantine";
     symbols, "limit-symbols", count, 50_000_000, "50000000", [Tick, Rdb],
         "Maximum number of distinct symbols in a process";
+    symbol_bytes, "limit-symbol-bytes", bytes, 4 << 30, "4GiB", [Tick, Rdb],
+        "Bytes of all distinct symbols in a process";
+    client_symbols, "limit-client-symbols", count, 1_000_000, "1000000", [Tick, Rdb],
+        "Maximum number of new symbols that clients' queries add to a process, 64 bytes each on average; at most a \
+         quarter of --limit-symbols";
+    query_symbols, "limit-query-symbols", count, 100_000, "100000", [Tick, Rdb],
+        "Maximum number of new symbols that one query adds";
     query_time_ns, "limit-query-time", nanoseconds, 300_000_000_000, "5m", [Tick, Rdb],
         "Timeout of a client's query on a node";
     client_wait_ns, "limit-client-wait", nanoseconds, 5_000_000_000, "5s", [Rdb],

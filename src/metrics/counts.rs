@@ -5,7 +5,7 @@ use super::snapshot::Snapshot;
 use super::table::Id;
 use crate::config::{Limit, Limits, Program};
 use crate::q::refused;
-use crate::table::symbol;
+use crate::table::symbol::{self, Bound};
 use proto::{DecodeError, DecodeErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,7 +65,10 @@ pub fn refusals(limit: Limit) -> u64 {
     // The library crates do not know the metrics and have counters of their own.
     counted
         + match limit {
-            Limit::symbols => symbol::refusals(),
+            Limit::symbols => symbol::refusals(Bound::Number),
+            Limit::symbol_bytes => symbol::refusals(Bound::Bytes),
+            Limit::client_symbols => symbol::refusals(Bound::Clients),
+            Limit::query_symbols => symbol::refusals(Bound::Evaluation),
             Limit::depth => refused::too_deep(),
             _ => 0,
         }

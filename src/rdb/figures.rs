@@ -31,7 +31,12 @@ fn seconds(ns: Option<i64>) -> Option<f64> {
 pub fn snapshot(shared: &Shared, constants: &Constants, limits: &Limits, ctl: &Control) -> Snapshot {
     let state = shared.state();
     let mut snapshot = Snapshot::new(Process::Node);
-    let mut used = vec![(Limit::symbols, symbol::usage().0)];
+    let symbols = symbol::usage();
+    let mut used = vec![
+        (Limit::symbols, symbols.symbols),
+        (Limit::symbol_bytes, symbols.text_bytes),
+        (Limit::client_symbols, symbols.client_symbols),
+    ];
     process::put(&mut snapshot);
     ctl.put_metrics(&mut snapshot, &mut used);
     counts::put_limits(&mut snapshot, Program::Rdb, limits, &used);

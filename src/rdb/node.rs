@@ -72,7 +72,7 @@ impl Evaluated {
     /// The first file that cannot be evaluated, a definition of `upd` and its like, or a `.u.end` that does not take
     /// one argument.
     pub fn load(options: &NodeOptions, print: impl FnMut(&[u8])) -> Result<Evaluated, StartupError> {
-        symbol::set_limit(options.limits.symbols);
+        symbol::set_limits(options.limits.of_symbols());
         // Handle numbers below this belong to client connections.
         let first = i32::try_from(options.limits.connections).unwrap_or(i32::MAX).saturating_add(FIRST_OPENED);
         let (outlet, said) = Outlet::new();
@@ -172,6 +172,7 @@ pub fn prepare(
         day_end_memory_bytes: budget_bytes.max(memory_bytes),
         memory_bytes,
         result_bytes: memory_bytes,
+        symbols: options.limits.query_symbols,
         message_depth: options.limits.codec().max_depth,
     };
     let allowed = match &options.allow {

@@ -25,6 +25,7 @@ use crate::q::host::NEEDS_OWNER;
 use crate::q::{self, Limits};
 use crate::queue::Date;
 use crate::sys::allocated;
+use crate::table::symbol;
 use bytes::Bytes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -142,6 +143,8 @@ pub struct Bounds {
     pub day_end_memory_bytes: u64,
     pub memory_bytes: u64,
     pub result_bytes: u64,
+    /// New symbols of one evaluation.
+    pub symbols: u64,
     /// Nesting depth of a message.
     pub message_depth: usize,
 }
@@ -305,6 +308,7 @@ impl Inner {
             deadline: Instant::now().checked_add(time),
             memory_bytes,
             message_depth: self.bounds.message_depth,
+            symbols: Some(symbol::Budget::new(bounds.symbols)),
             ..Limits::default()
         }
     }

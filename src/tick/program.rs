@@ -118,7 +118,7 @@ fn decide(login: &Login, bounds: Bounds) -> Result<bool, QError> {
     let mut host = QueryHost::new(&query, Arc::clone(&login.globals), true, &Limits::default()).of_owner();
     let name = symbol::find(b".z.pw").ok_or(QError::named("access"))?;
     let f = host.global(name).ok_or(QError::named("access"))?;
-    let user = symbol::intern_name(&login.user).map_err(|_| QError::named("limit"))?;
+    let user = symbol::intern_name(&login.user).map_err(QError::from)?;
     let admitted = q::apply(&mut host, &f, &[Value::Sym(user), Value::chars(&login.password[..])], &bounds.limits())?;
     Ok(matches!(admitted, Value::Bool(true)))
 }

@@ -43,3 +43,26 @@ class Evaluations:
             for new in (kdb.syms(*(f"s{i}" for i in range(4000))), mixed):
                 self.assertRegex(h.error_of(kdb.lst(kdb.chars("{count x}"), new)), "^limit")
             self.assertEqual(h.ask("{[never;seen]never+seen}[1;2]").v, 3)
+
+    @over("limit-client-symbols", "1000")
+    def test_symbols_of_all_clients_too_many(self):
+        with self.refused():
+            h = self.connect(self.target)
+            self.assertEqual(h.ask("count `$string til 500").v, 500)
+            self.assertRegex(h.error_of("count `$string til 5000"), "^limit")
+            self.assertRegex(h.error_of("count `$100000#\"a\""), "^limit")
+            self.assertEqual(h.ask("{[never;seen]never+seen}[1;2]").v, 3)
+
+    @over("limit-query-symbols", "1000")
+    def test_symbols_of_a_query_too_many(self):
+        with self.refused():
+            h = self.connect(self.target)
+            self.assertRegex(h.error_of("count 2000?`8"), "^limit")
+            self.assertEqual(h.ask("count 500?`8").v, 500)
+
+    @over("limit-symbol-bytes", "64KiB")
+    def test_bytes_of_symbols_too_many(self):
+        with self.refused():
+            h = self.connect(self.target)
+            self.assertRegex(h.error_of("count `$40000#/:.Q.a"), "^limit")
+            self.assertEqual(h.ask("1+1").v, 2)

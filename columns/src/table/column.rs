@@ -23,8 +23,8 @@ pub enum ColumnError {
     Malformed,
     #[error("wsfull: it is full at {capacity} rows")]
     Full { capacity: usize, wanted: usize },
-    #[error("limit: more than {limit} distinct symbols (--limit-symbols)")]
-    Symbols { limit: u64 },
+    #[error("limit: {0}")]
+    Symbols(TooManySymbols),
 }
 
 impl From<Full> for ColumnError {
@@ -35,7 +35,7 @@ impl From<Full> for ColumnError {
 
 impl From<TooManySymbols> for ColumnError {
     fn from(full: TooManySymbols) -> ColumnError {
-        ColumnError::Symbols { limit: full.limit }
+        ColumnError::Symbols(full)
     }
 }
 

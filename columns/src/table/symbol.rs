@@ -1,18 +1,18 @@
 //! The process-wide symbol table, which keeps each distinct symbol for the life of the process.
 //!
 //! Reading a symbol's text takes no lock: slots are filled once, in blocks that never move. Interning takes a read lock to
-//! search, and the write lock only for a new symbol. Symbols come from peers, so their number is bounded. Clients must not exhaust the
-//! table for the thread with the process's main duty (a node's ingest): that thread may fill all of it, all other threads,
-//! which evaluate client queries, together a quarter. Identifiers in source text may still be interned when the table is full,
-//! up to 65,536 beyond its limit, and do not count towards that quarter.
+//! search, and the write lock only for a new symbol. Symbols come from peers, so their number and their bytes are bounded
+//! ([`Limits`]). Clients must not exhaust the table for the thread with the process's main duty (a node's ingest): that thread
+//! may fill all of it; all other threads, and evaluations on it, may together add the clients' part, and each evaluation only
+//! its own [`Budget`]. Identifiers in source text may still be interned when a part is full, up to 65,536 beyond it.
 
 use crate::kernel::sym::Sym;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 type Block = Box<[OnceLock<Box<[u8]>>]>;
 
@@ -26,21 +26,58 @@ struct Symbols {
     hasher: FixedState,
     text_bytes: AtomicU64,
     limit: AtomicU64,
+    limit_bytes: AtomicU64,
+    client_limit: AtomicU64,
     /// Whether a thread has [`claimed`](claim) the table.
     claimed: AtomicBool,
-    /// Symbols of data, not identifiers, interned by other threads since; stops at their part of the table.
-    by_others: AtomicU64,
-    /// Number of symbols rejected because the table, or the part of it for other threads, was full.
-    refused: AtomicU64,
+    /// Symbols that clients have added since, and the bytes of their texts.
+    by_clients: AtomicU64,
+    client_bytes: AtomicU64,
+    /// Rejected symbols, by [`Bound`].
+    refused: [AtomicU64; 4],
 }
 
-/// Other threads than the claiming one may together fill this fraction of the table: one in `PARTS`.
+/// Clients may together fill this fraction of the table, one in `PARTS`, if their own limit is not lower.
 const PARTS: u64 = 4;
 /// Number of identifiers in source text that a full table still takes.
 const NAMES_MORE: u64 = 1 << 16;
+/// Average length of clients' symbols, in bytes: their texts may together have so many times their number.
+const CLIENT_BYTES_EACH: u64 = 64;
+/// Length of the longest symbol that a client may add, in bytes. kdb+ has no such limit, but it never forgets a symbol either.
+pub const MAX_CLIENT_BYTES: usize = 64 << 10;
 
 thread_local! {
     static CLAIMS: Cell<bool> = const { Cell::new(false) };
+    /// Budget of the evaluation that runs on this thread.
+    static BUDGET: RefCell<Option<Arc<Budget>>> = const { RefCell::new(None) };
+}
+
+/// Number of symbols that one evaluation may add, on all its threads.
+#[derive(Debug)]
+pub struct Budget {
+    limit: u64,
+    added: AtomicU64,
+}
+
+impl Budget {
+    pub fn new(limit: u64) -> Arc<Budget> {
+        Arc::new(Budget { limit, added: AtomicU64::new(0) })
+    }
+}
+
+/// Makes this the budget of symbols that the thread adds, and returns the former one, to be put back.
+pub fn budget(budget: Option<Arc<Budget>>) -> Option<Arc<Budget>> {
+    BUDGET.replace(budget)
+}
+
+/// Limits of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub symbols: u64,
+    /// Bytes of all texts.
+    pub bytes: u64,
+    /// Symbols that clients may add.
+    pub client_symbols: u64,
 }
 
 /// Purpose of a symbol, which decides its limit.
@@ -50,11 +87,39 @@ enum Use {
     Name,
 }
 
-/// The symbol table is full: q's `'limit`.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("more than {limit} distinct symbols (--limit-symbols)")]
+/// Which bound of the table rejects a symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    Number,
+    Bytes,
+    /// The part of clients, in number, bytes or the length of one symbol.
+    Clients,
+    Evaluation,
+}
+
+/// The table, or a part of it, is full: q's `'limit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.reason())]
 pub struct TooManySymbols {
+    pub bound: Bound,
     pub limit: u64,
+}
+
+impl TooManySymbols {
+    fn reason(&self) -> String {
+        let limit = self.limit;
+        match self.bound {
+            Bound::Number => format!("more than {limit} distinct symbols (--limit-symbols)"),
+            Bound::Bytes => format!("more than {limit} bytes of symbols (--limit-symbol-bytes)"),
+            Bound::Clients if limit == MAX_CLIENT_BYTES as u64 => format!("a symbol of more than {limit} bytes"),
+            Bound::Clients => {
+                format!(
+                    "clients have added {limit} symbols, or {CLIENT_BYTES_EACH} times as many bytes (--limit-client-symbols)"
+                )
+            }
+            Bound::Evaluation => format!("an evaluation adds more than {limit} symbols (--limit-query-symbols)"),
+        }
+    }
 }
 
 static SYMBOLS: Symbols = Symbols {
@@ -63,9 +128,12 @@ static SYMBOLS: Symbols = Symbols {
     hasher: FixedState::with_seed(0x656c_6173_7469_636b),
     text_bytes: AtomicU64::new(0),
     limit: AtomicU64::new(100_000_000),
+    limit_bytes: AtomicU64::new(u64::MAX),
+    client_limit: AtomicU64::new(u64::MAX),
     claimed: AtomicBool::new(false),
-    by_others: AtomicU64::new(0),
-    refused: AtomicU64::new(0),
+    by_clients: AtomicU64::new(0),
+    client_bytes: AtomicU64::new(0),
+    refused: [const { AtomicU64::new(0) }; 4],
 };
 
 fn place(id: u32) -> (usize, usize) {
@@ -85,20 +153,45 @@ impl Symbols {
         ids.find(hash, |&id| self.text(id) == text).copied()
     }
 
-    /// Returns the limit that stops this thread from adding a symbol to a table of `held` symbols, if any.
-    fn full(&self, used_as: Use, held: u64) -> Option<TooManySymbols> {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let share = limit / PARTS;
-        let is_others = self.claimed.load(Ordering::Relaxed) && !CLAIMS.get();
-        match used_as {
-            Use::Name => (held >= limit.saturating_add(NAMES_MORE)).then_some(TooManySymbols { limit }),
-            Use::Data if held >= limit => Some(TooManySymbols { limit }),
-            Use::Data if is_others && self.by_others.fetch_add(1, Ordering::Relaxed) >= share => {
-                self.by_others.store(share, Ordering::Relaxed);
-                Some(TooManySymbols { limit: share })
-            }
-            Use::Data => None,
+    /// Charges a new symbol to those who pay for it. The caller holds the write lock.
+    fn charge(&self, used_as: Use, held: u64, bytes: u64) -> Result<(), TooManySymbols> {
+        let more = if used_as == Use::Name { NAMES_MORE } else { 0 };
+        let is_over = |held: u64, limit: u64, more: u64| held > limit.saturating_add(more);
+        let (limit, limit_bytes) = (self.limit.load(Ordering::Relaxed), self.limit_bytes.load(Ordering::Relaxed));
+        if is_over(held.saturating_add(1), limit, more) {
+            return Err(TooManySymbols { bound: Bound::Number, limit });
         }
+        let all_bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        if is_over(all_bytes, limit_bytes, more.saturating_mul(CLIENT_BYTES_EACH)) {
+            return Err(TooManySymbols { bound: Bound::Bytes, limit: limit_bytes });
+        }
+        BUDGET.with_borrow(|budget| {
+            if !self.claimed.load(Ordering::Relaxed) || (CLAIMS.get() && budget.is_none()) {
+                return Ok(());
+            }
+            if bytes > MAX_CLIENT_BYTES as u64 {
+                return Err(TooManySymbols { bound: Bound::Clients, limit: MAX_CLIENT_BYTES as u64 });
+            }
+            let own = self.client_limit.load(Ordering::Relaxed);
+            let (bound, part) =
+                if own <= limit / PARTS { (Bound::Clients, own) } else { (Bound::Number, limit / PARTS) };
+            let number = self.by_clients.load(Ordering::Relaxed).saturating_add(1);
+            let client_bytes = self.client_bytes.load(Ordering::Relaxed).saturating_add(bytes);
+            let each = CLIENT_BYTES_EACH;
+            if is_over(number, part, more)
+                || is_over(client_bytes, part.saturating_mul(each), more.saturating_mul(each))
+            {
+                return Err(TooManySymbols { bound, limit: part });
+            }
+            if let Some(budget) = budget
+                && budget.added.fetch_add(1, Ordering::Relaxed) >= budget.limit
+            {
+                return Err(TooManySymbols { bound: Bound::Evaluation, limit: budget.limit });
+            }
+            self.by_clients.store(number, Ordering::Relaxed);
+            self.client_bytes.store(client_bytes, Ordering::Relaxed);
+            Ok(())
+        })
     }
 
     fn intern(&self, text: &[u8], used_as: Use) -> Result<Sym, TooManySymbols> {
@@ -113,12 +206,13 @@ impl Symbols {
         if let Some(id) = self.find(&ids, hash, text) {
             return Ok(Sym(id));
         }
-        if let Some(full) = self.full(used_as, ids.len() as u64) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(full);
-        }
+        self.charge(used_as, ids.len() as u64, text.len() as u64).inspect_err(|full| {
+            if let Some(counter) = self.refused.get(full.bound as usize) {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
         // Id 0 is the null symbol and is never stored.
-        let full = TooManySymbols { limit: ids.len() as u64 };
+        let full = TooManySymbols { bound: Bound::Number, limit: ids.len() as u64 };
         let id = u32::try_from(ids.len() + 1).map_err(|_| full)?;
         let (block, slot) = place(id);
         let slots = self.blocks.get(block).ok_or(full)?;
@@ -148,7 +242,8 @@ pub fn intern_name(text: &[u8]) -> Result<Sym, TooManySymbols> {
     SYMBOLS.intern(text, Use::Name)
 }
 
-/// Gives this thread the right to fill the whole table. From then on all other threads together may add a quarter of the limit.
+/// Gives this thread the right to fill the whole table. From then on symbols that other threads and evaluations add are
+/// those of clients.
 pub fn claim() {
     CLAIMS.set(true);
     SYMBOLS.claimed.store(true, Ordering::Relaxed);
@@ -168,22 +263,55 @@ pub fn text(symbol: Sym) -> &'static [u8] {
     SYMBOLS.text(symbol.0)
 }
 
-/// Returns the number of distinct symbols, and an estimate of the bytes of their texts, slots and hash table.
-pub fn usage() -> (u64, u64) {
+/// Use of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub symbols: u64,
+    /// Bytes of the texts.
+    pub text_bytes: u64,
+    /// Bytes of slots and hash table.
+    pub table_bytes: u64,
+    pub client_symbols: u64,
+    pub client_bytes: u64,
+}
+
+impl Usage {
+    /// Bytes of all symbols.
+    pub fn bytes(&self) -> u64 {
+        self.text_bytes.saturating_add(self.table_bytes)
+    }
+
+    /// Bytes of the symbols that clients have not added. Their own are bounded, so memory decisions need not count them: else
+    /// a client could fill a node by its queries.
+    pub fn own_bytes(&self) -> u64 {
+        let share = 1.0 - self.client_symbols as f64 / self.symbols.max(1) as f64;
+        self.text_bytes.saturating_sub(self.client_bytes).saturating_add((self.table_bytes as f64 * share) as u64)
+    }
+}
+
+/// Returns the use of the table.
+pub fn usage() -> Usage {
     let ids = SYMBOLS.ids.read().unwrap_or_else(PoisonError::into_inner);
     let slot_bytes = SYMBOLS.blocks.iter().filter_map(OnceLock::get).map(|b| size_of_val(&**b)).sum::<usize>();
-    let table_bytes = ids.capacity() * (size_of::<u32>() + 1);
-    (ids.len() as u64, SYMBOLS.text_bytes.load(Ordering::Relaxed) + (slot_bytes + table_bytes) as u64)
+    Usage {
+        symbols: ids.len() as u64,
+        text_bytes: SYMBOLS.text_bytes.load(Ordering::Relaxed),
+        table_bytes: (slot_bytes + ids.capacity() * (size_of::<u32>() + 1)) as u64,
+        client_symbols: SYMBOLS.by_clients.load(Ordering::Relaxed),
+        client_bytes: SYMBOLS.client_bytes.load(Ordering::Relaxed),
+    }
 }
 
-/// Returns how many symbols this process rejected because the table, or the part of it for other threads, was full.
-pub fn refusals() -> u64 {
-    SYMBOLS.refused.load(Ordering::Relaxed)
+/// Returns how many symbols this process rejected by a bound.
+pub fn refusals(bound: Bound) -> u64 {
+    SYMBOLS.refused.get(bound as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
 }
 
-/// Sets the maximum number of distinct symbols.
-pub fn set_limit(symbols: u64) {
-    SYMBOLS.limit.store(symbols, Ordering::Relaxed);
+/// Sets the limits of the table.
+pub fn set_limits(limits: Limits) {
+    SYMBOLS.limit.store(limits.symbols, Ordering::Relaxed);
+    SYMBOLS.limit_bytes.store(limits.bytes, Ordering::Relaxed);
+    SYMBOLS.client_limit.store(limits.client_symbols, Ordering::Relaxed);
 }
 
 #[cfg(test)]

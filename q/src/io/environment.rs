@@ -176,7 +176,8 @@ pub(crate) fn gtime(context: &mut Context, x: Value) -> Result {
 pub(crate) fn q_w(context: &mut Context, _: Value) -> Result {
     let used = columns::sys::allocated::thread_bytes().max(0);
     let limit = i64::try_from(context.allowance.limits().memory_bytes).unwrap_or(i64::MAX);
-    let (symbols, bytes) = symbol::usage();
+    let usage = symbol::usage();
+    let (symbols, bytes) = (usage.symbols, usage.bytes());
     let names = ["used", "heap", "peak", "wmax", "mmap", "mphy", "syms", "symw"].map(crate::syntax::prims::name);
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let values = vec![used, used, used, limit, 0, 0, signed(symbols), signed(bytes)];

@@ -7,7 +7,7 @@ use crate::syntax::prims;
 use crate::syntax::prims::Arity;
 use columns::sys::stack;
 use columns::table::function::{Function, Iterator};
-use columns::table::symbol::{TooManySymbols, intern, text};
+use columns::table::symbol::{intern, text};
 use columns::table::wire::{NoData, attribute_code, data, data_within};
 use columns::table::{Items, Sym, Value, Vector};
 use proto::view::View;
@@ -26,7 +26,7 @@ pub fn from_view(view: &View<'_>) -> Result<Value, QError> {
     match (value, refused) {
         (Ok(value), _) => Ok(value),
         (Err(_), Some(error)) => Err(error),
-        (Err(NoData::Symbols(full)), None) => Err(too_many(full)),
+        (Err(NoData::Symbols(full)), None) => Err(full.into()),
         (Err(_), None) => from_owned(&view.to_value()),
     }
 }
@@ -77,7 +77,7 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
             let parsed = View::parse(&bytes, proto::Endian::Little, &proto::Limits::default());
             let (view, _) = parsed.map_err(|_| QError::named("type"))?;
             data(&view).map_err(|error| match error {
-                NoData::Symbols(full) => too_many(full),
+                NoData::Symbols(full) => full.into(),
                 _ => QError::named("type"),
             })?
         }
@@ -85,11 +85,7 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
 }
 
 fn symbol(name: &[u8]) -> Result<Sym, QError> {
-    intern(name).map_err(too_many)
-}
-
-fn too_many(full: TooManySymbols) -> QError {
-    QError::with("limit", full.to_string())
+    intern(name).map_err(QError::from)
 }
 
 /// Writes a value directly from shared storage.

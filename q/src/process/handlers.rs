@@ -206,7 +206,7 @@ pub fn evaluate(
             limits.within(|| encoded(&result)).map(Outcome::Object)
         }
         HandlerEvent::Login { user, password } => {
-            let user = symbol::intern_name(user).map_err(|_| QError::named("limit"))?;
+            let user = symbol::intern_name(user).map_err(QError::from)?;
             let admitted = call(Handler::Login, &[Value::Sym(user), Value::chars(&password[..])])?;
             Ok(Outcome::Admit(matches!(admitted, None | Some(Value::Bool(true)))))
         }
@@ -246,7 +246,7 @@ pub fn evaluate(
             let mut given = parts(request)?;
             let handler = Handler::of_method(request.method);
             if handler == Handler::Methods {
-                let method = symbol::intern_name(request.method.as_bytes()).map_err(|_| QError::named("limit"))?;
+                let method = symbol::intern_name(request.method.as_bytes()).map_err(QError::from)?;
                 given.insert(0, Value::Sym(method));
             }
             let page = call(handler, &[Value::list(given)])?.ok_or(QError::with("nyi", ".z.ph is not set"))?;
@@ -267,7 +267,7 @@ fn raw(is_sync: bool, body: &[u8], endian: Endian) -> Vec<u8> {
 
 /// Text and header fields of a request, as passed to a handler.
 fn parts(request: &WebRequest) -> Result<Vec<Value>, QError> {
-    let name = |text: &[u8]| symbol::intern_name(text).map_err(|_| QError::named("limit"));
+    let name = |text: &[u8]| symbol::intern_name(text).map_err(QError::from);
     let names: Vec<Sym> = request.fields.iter().map(|(field, _)| name(field)).collect::<Result<_, _>>()?;
     let values = request.fields.iter().map(|(_, value)| Value::chars(&value[..])).collect();
     Ok(vec![Value::chars(&request.text[..]), Value::dict(Value::symbols(names), Value::list(values))])

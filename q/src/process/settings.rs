@@ -109,7 +109,8 @@ fn memory(context: &mut Context, given: Option<i64>) -> Result {
             Ok(Value::longs(vec![used, used, used, limit, 0, i64::try_from(machine).unwrap_or(i64::MAX)]))
         }
         Some(0 | 1) => {
-            let (symbols, bytes) = columns::table::symbol::usage();
+            let usage = columns::table::symbol::usage();
+            let (symbols, bytes) = (usage.symbols, usage.bytes());
             Ok(Value::longs(vec![i64::try_from(symbols).unwrap_or(0), i64::try_from(bytes).unwrap_or(0)]))
         }
         Some(_) if context.host.caller().remote => {

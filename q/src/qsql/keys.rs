@@ -186,7 +186,7 @@ impl Key {
         match &sample {
             Items::Sym(_) => {
                 // The table covers all interned symbols; if the memory limit does not allow it, group by hash.
-                let limit = symbol::usage().0 as usize + 1;
+                let limit = symbol::usage().symbols as usize + 1;
                 let fits = |bytes_each: usize| allowance.reserve(limit.saturating_mul(bytes_each)).is_ok();
                 if alone && limit as u64 <= FEW_CODES && fits(size_of::<u64>()) {
                     let (coding, meaning) = (Coding::Number, Meaning::Numbered);

@@ -1,6 +1,7 @@
 //! Errors as q signals them.
 
 use columns::table::function::Function;
+use columns::table::symbol::TooManySymbols;
 use columns::table::{Sym, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -63,6 +64,12 @@ impl PartialEq for QError {
 }
 
 impl Eq for QError {}
+
+impl From<TooManySymbols> for QError {
+    fn from(full: TooManySymbols) -> QError {
+        QError::with("limit", full.to_string())
+    }
+}
 
 impl QError {
     /// Maximum number of levels in a stack trace.

@@ -3,7 +3,7 @@
 use crate::runtime::error::QError;
 use columns::sys::shared::Nests;
 use columns::sys::{allocated, clock, interrupt};
-use columns::table::Value;
+use columns::table::{Value, symbol};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub struct Limits {
     pub section_rows: Option<usize>,
     /// Maximum nesting of a message that is evaluated; above it, `'limit`.
     pub message_depth: usize,
+    /// Symbols that the evaluation may add; above it, `'limit`. `None`: as many as the process takes.
+    pub symbols: Option<Arc<symbol::Budget>>,
 }
 
 impl Default for Limits {
@@ -45,6 +47,7 @@ impl Default for Limits {
             machine: true,
             section_rows: None,
             message_depth,
+            symbols: None,
         }
     }
 }

@@ -30,5 +30,5 @@ pub(crate) fn is_path(name: Sym) -> bool {
 pub(crate) fn inside(folder: Sym, name: Sym) -> Result<Sym, QError> {
     let folder = name_text(folder);
     let folder = folder.strip_suffix(b"/").unwrap_or(folder);
-    intern(&[folder, b"/", name_text(name)].concat()).map_err(|_| QError::named("limit"))
+    intern(&[folder, b"/", name_text(name)].concat()).map_err(QError::from)
 }

@@ -16,7 +16,7 @@ pub(crate) fn type_error() -> QError {
 /// # Errors
 /// `limit` if the symbol table is full.
 pub(crate) fn symbol(text: &[u8]) -> std::result::Result<Sym, QError> {
-    intern(text).map_err(|_| QError::named("limit"))
+    intern(text).map_err(QError::from)
 }
 
 /// Whether a condition holds: an atom other than zero, of a numeric, temporal (except datetime) or char type.

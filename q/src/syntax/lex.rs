@@ -142,8 +142,7 @@ impl Lexer<'_> {
                 while is_name(self.peek(0)) && !(self.peek(0) == 0xc2 && self.peek(1) == 0xa0) {
                     self.at += 1;
                 }
-                let symbol =
-                    intern(self.text.get(start..self.at).unwrap_or_default()).map_err(|_| QError::named("limit"))?;
+                let symbol = intern(self.text.get(start..self.at).unwrap_or_default()).map_err(QError::from)?;
                 self.push(Token::Name(columns::table::symbol::text(symbol)), start, spaced);
             }
             b'\'' | b'/' | b'\\' => {
@@ -217,7 +216,7 @@ impl Lexer<'_> {
                 path |= self.peek(0) == b':';
                 self.at += 1;
             }
-            out.push(intern(self.text.get(from..self.at).unwrap_or_default()).map_err(|_| QError::named("limit"))?);
+            out.push(intern(self.text.get(from..self.at).unwrap_or_default()).map_err(QError::from)?);
         }
         let value = if let [one] = out[..] { Value::Sym(one) } else { Value::symbols(out) };
         self.push(Token::Literal(value), start, spaced);

@@ -57,5 +57,5 @@ pub(crate) fn host(context: &mut Context, x: Value) -> Result {
     let Value::Int(address) = x else { return Err(type_error()) };
     let address = Ipv4Addr::from(address.cast_unsigned());
     let name = hosts(context).into_iter().find(|(a, _)| *a == address).map(|(_, n)| n).unwrap_or_default();
-    Ok(Value::Sym(intern(&name).map_err(|_| QError::named("limit"))?))
+    Ok(Value::Sym(intern(&name).map_err(QError::from)?))
 }

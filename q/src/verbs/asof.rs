@@ -56,7 +56,7 @@ fn in_order<T: Int>(
     left: Side<'_, Sym, T>,
     right: Side<'_, Sym, T>,
 ) -> std::result::Result<Option<Vec<u32>>, QError> {
-    let places = symbol::usage().0 as usize + 1;
+    let places = symbol::usage().symbols as usize + 1;
     let place = |key: Sym| key.0 as usize;
     let (rows, size) = (left.times.len(), section_rows(places));
     allowance.reserve(rows.saturating_mul(8))?;
@@ -106,7 +106,7 @@ fn by_symbol(
         return Ok(None);
     };
     // Every section keeps the last row of each symbol in the process, so many symbols make it slow.
-    if symbol::usage().0 > 1 << 20 || left.1.items.type_number() != right.1.items.type_number() {
+    if symbol::usage().symbols > 1 << 20 || left.1.items.type_number() != right.1.items.type_number() {
         return Ok(None);
     }
     match (left.1.items.raw(), right.1.items.raw()) {

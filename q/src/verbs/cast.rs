@@ -169,7 +169,7 @@ pub(crate) fn to_type(t: i8, x: &Items) -> Result<Items, QError> {
         (CHAR, SYMBOL) => match x.raw() {
             Raw::U8(chars) => {
                 let names: Result<Vec<Sym>, QError> =
-                    chars.iter().map(|c| intern(&[*c]).map_err(|_| QError::named("limit"))).collect();
+                    chars.iter().map(|c| intern(&[*c]).map_err(QError::from)).collect();
                 Ok(Items::Sym(names?.into()))
             }
             _ => Err(bad()),

@@ -303,7 +303,7 @@ impl Reader<'_> {
                 return Err(self.wrong());
             }
             let name = self.string()?;
-            names.push(intern(&name).map_err(|_| QError::named("limit"))?);
+            names.push(intern(&name).map_err(QError::from)?);
             self.space();
             if self.peek() != b':' {
                 return Err(self.wrong());

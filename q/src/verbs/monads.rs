@@ -177,7 +177,7 @@ fn with_case(context: &mut Context, x: &Value, change: fn(&u8) -> u8) -> Result 
             let mut out = Vec::with_capacity(v.len());
             for s in v.iter() {
                 let changed: Vec<u8> = columns::table::symbol::text(*s).iter().map(change).collect();
-                out.push(columns::table::symbol::intern(&changed).map_err(|_| QError::named("limit"))?);
+                out.push(columns::table::symbol::intern(&changed).map_err(QError::from)?);
             }
             Ok(Items::Sym(out.into()))
         }

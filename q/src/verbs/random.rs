@@ -47,7 +47,7 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
             }
             let mut one = || intern(&(0..wide).map(|_| b'a' + rng.u8(0..16)).collect::<Vec<_>>());
             let names: std::result::Result<Vec<Sym>, _> = (0..size).map(|_| one()).collect();
-            Ok(Value::symbols(names.map_err(|_| QError::named("limit"))?))
+            Ok(Value::symbols(names.map_err(QError::from)?))
         }
         Value::Guid(_) => Ok(Items::Guid((0..size).map(|_| rng.u128(..).to_be_bytes()).collect()).into()),
         Value::Char(c) => Ok(Value::chars(

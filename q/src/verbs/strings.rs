@@ -310,7 +310,7 @@ pub(crate) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
                 split(whole, b".")
             };
             let names: std::result::Result<Vec<_>, _> = parts.iter().map(|p| intern(p)).collect();
-            Ok(Value::symbols(names.map_err(|_| QError::named("limit"))?))
+            Ok(Value::symbols(names.map_err(QError::from)?))
         }
         (Value::Sym(s), _) if s.is_null() && y.as_text().is_some() => {
             let lines = y.as_text().unwrap_or_default();
@@ -424,7 +424,7 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
         (Value::Sym(s), _) if s.is_null() && y.as_symbols().is_some() => {
             let names: Vec<&[u8]> = y.as_symbols().unwrap_or_default().iter().map(|s| text(*s)).collect();
             let by: &[u8] = if names.first().is_some_and(|n| n.first() == Some(&b':')) { b"/" } else { b"." };
-            Ok(Value::Sym(intern(&names.join(by)).map_err(|_| QError::named("limit"))?))
+            Ok(Value::Sym(intern(&names.join(by)).map_err(QError::from)?))
         }
         (Value::Sym(s), Value::Vector(_)) if s.is_null() => {
             let mut out = Vec::new();
@@ -504,7 +504,7 @@ pub(crate) fn hsym(context: &mut Context, x: Value) -> Result {
             if name.first() == Some(&b':') {
                 return Ok(x);
             }
-            Ok(Value::Sym(intern(&[b":", name].concat()).map_err(|_| QError::named("limit"))?))
+            Ok(Value::Sym(intern(&[b":", name].concat()).map_err(QError::from)?))
         }
         Value::Vector(Vector { items: Items::Sym(_), .. }) => map(context, &x, hsym),
         _ => Err(type_error()),

@@ -334,7 +334,7 @@ pub(crate) fn tables(context: &mut Context, x: Value) -> Result {
         let full = if space.is_null() {
             name
         } else {
-            intern(&[text(space), b".", text(name)].concat()).map_err(|_| QError::named("limit"))?
+            intern(&[text(space), b".", text(name)].concat()).map_err(QError::from)?
         };
         let is_table = match context.host.global(full) {
             Some(Value::Table(_)) => true,

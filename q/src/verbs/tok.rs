@@ -42,7 +42,7 @@ pub(crate) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
             Value::Byte(hex.unwrap_or(0))
         }
         types::CHAR => Value::Char(if given.len() == 1 { given.first().copied().unwrap_or(b' ') } else { b' ' }),
-        types::SYMBOL => Value::Sym(intern(trimmed).map_err(|_| QError::named("limit"))?),
+        types::SYMBOL => Value::Sym(intern(trimmed).map_err(QError::from)?),
         _ if trimmed.is_empty() => null(),
         types::REAL | types::FLOAT => {
             let f = std::str::from_utf8(trimmed).ok().and_then(|f| match f {

@@ -40,12 +40,15 @@ impl Plant {
     /// Utilisation of the tickerplant's own limits.
     fn used(&self) -> Vec<(Limit, u64)> {
         let in_queues = self.queue.core().subscribers().iter().filter(|subscriber| subscriber.state != State::Lost);
+        let symbols = symbol::usage();
         vec![
             (Limit::lanes, self.feed.lanes() as u64),
             (Limit::queue_subscribers, in_queues.count() as u64),
             (Limit::quarantine_updates, self.quarantine.iter().len() as u64),
             (Limit::quarantine_bytes, self.quarantine.bytes() as u64),
-            (Limit::symbols, symbol::usage().0),
+            (Limit::symbols, symbols.symbols),
+            (Limit::symbol_bytes, symbols.text_bytes),
+            (Limit::client_symbols, symbols.client_symbols),
             (Limit::log_buffer_bytes, self.log.writer().map_or(0, LogWriter::held_bytes)),
         ]
     }

@@ -35,7 +35,7 @@ pub enum Refused {
 impl Refused {
     /// No room is left for rows or symbols: the update is valid, this node is full.
     pub fn is_full(&self) -> bool {
-        matches!(self, Refused::Column { error: ColumnError::Full { .. } | ColumnError::Symbols { .. }, .. })
+        matches!(self, Refused::Column { error: ColumnError::Full { .. } | ColumnError::Symbols(_), .. })
     }
 
     /// Even an empty table has no room for the update.
@@ -45,7 +45,7 @@ impl Refused {
 
     /// The process's symbol table is full.
     pub fn is_full_of_symbols(&self) -> bool {
-        matches!(self, Refused::Column { error: ColumnError::Symbols { .. }, .. })
+        matches!(self, Refused::Column { error: ColumnError::Symbols(_), .. })
     }
 }
 
@@ -394,7 +394,7 @@ impl Store {
 
     /// Returns the bytes held by columns, indexes and symbols.
     pub fn usage(&self) -> Usage {
-        let symbols = if self.counts_symbols { symbol::usage().1 } else { 0 };
+        let symbols = if self.counts_symbols { symbol::usage().own_bytes() } else { 0 };
         Usage {
             column_bytes: self.tables.iter().map(Filling::column_bytes).sum(),
             index_bytes: self.tables.iter().map(Filling::index_bytes).sum(),

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 type Held<T> = std::result::Result<T, QError>;
 
 fn symbol(bytes: &[u8]) -> Held<Sym> {
-    intern(bytes).map_err(|_| QError::named("limit"))
+    intern(bytes).map_err(QError::from)
 }
 
 fn path_symbol(path: &Path) -> Held<Sym> {

@@ -100,14 +100,14 @@ fn stem(path: &Path) -> std::result::Result<(Sym, Vec<u8>), QError> {
     use std::os::unix::ffi::OsStrExt;
     let stem = path.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
     let ending = path.extension().map(OsStrExt::as_bytes).unwrap_or_default();
-    Ok((intern(stem).map_err(|_| QError::named("limit"))?, ending.to_vec()))
+    Ok((intern(stem).map_err(QError::from)?, ending.to_vec()))
 }
 
 /// File symbol of a name, which may lack the leading colon.
 fn file_symbol(x: &Value, end: &[u8]) -> Result {
     let Value::Sym(name) = x else { return Err(type_error()) };
     let written = text(*name).strip_prefix(b":").unwrap_or(text(*name));
-    Ok(Value::Sym(intern(&[b":", written, end].concat()).map_err(|_| QError::named("limit"))?))
+    Ok(Value::Sym(intern(&[b":", written, end].concat()).map_err(QError::from)?))
 }
 
 /// `save x`: writes the global named like the file, in the format of its extension. Returns the file symbol.

@@ -117,7 +117,7 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
 fn symbols(attr: u8, names: &[u8]) -> Result {
     let names = names.strip_suffix(&[0]).map(|n| n.split(|c| *c == 0)).into_iter().flatten();
     let names: std::result::Result<Vec<Sym>, _> = names.map(intern).collect();
-    let names = names.map_err(|_| QError::named("limit"))?;
+    let names = names.map_err(QError::from)?;
     Ok(Vector { attr: attribute(attr), items: Items::Sym(names.into()) }.into())
 }
 
@@ -153,7 +153,7 @@ fn vector(t: i8, attr: Attr, counted: u64, body: &[u8]) -> Result {
 
 /// Returns the symbols of a domain at these indices, or the indices if the domain is not loaded.
 fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>) -> Result {
-    let name = intern(name).map_err(|_| QError::named("limit"))?;
+    let name = intern(name).map_err(QError::from)?;
     enums::note(name);
     let items = match context.host.global(name) {
         Some(Value::Vector(Vector { items: Items::Sym(known), .. })) => {

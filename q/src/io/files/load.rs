@@ -132,7 +132,7 @@ pub(crate) fn delimited(context: &mut Context, x: &Value, y: &Value) -> Result {
     let mut names: Vec<Sym> = Vec::new();
     if header && !rows.is_empty() {
         for name in fields(&rows.remove(0), delimiter) {
-            names.push(intern(&name).map_err(|_| QError::named("limit"))?);
+            names.push(intern(&name).map_err(QError::from)?);
         }
     }
     let mut cells: Vec<Vec<Vec<u8>>> = vec![Vec::with_capacity(rows.len()); types.len()];
@@ -277,7 +277,7 @@ fn number(letter: u8, bytes: &[u8], big: bool) -> Result {
     let letter = letter.to_ascii_lowercase();
     let text = bytes.iter().take_while(|c| **c != 0).copied().collect::<Vec<u8>>();
     if letter == b's' {
-        return Ok(Value::Sym(intern(&text).map_err(|_| QError::named("limit"))?));
+        return Ok(Value::Sym(intern(&text).map_err(QError::from)?));
     }
     if letter == b'*' || (letter == b'c' && bytes.len() > 1) {
         return Ok(Value::chars(bytes));

@@ -160,7 +160,7 @@ pub(crate) fn key(context: &mut Context, x: Value) -> Result {
     }
     let mut names = Vec::new();
     for entry in std::fs::read_dir(&path).map_err(|e| refused(&path, &e))?.flatten() {
-        names.push(intern(entry.file_name().as_bytes()).map_err(|_| QError::named("limit"))?);
+        names.push(intern(entry.file_name().as_bytes()).map_err(QError::from)?);
     }
     names.sort_by_key(|n| name_text(*n));
     let attr = if names.is_empty() { Attr::None } else { Attr::Sorted };
@@ -312,7 +312,7 @@ fn found(context: &mut Context, path: &std::path::Path) -> Result {
 pub(crate) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Result {
     let path = path(context, &Value::Sym(file))?;
     let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
-    let name = intern(name).map_err(|_| QError::named("limit"))?;
+    let name = intern(name).map_err(QError::from)?;
     let known = if path.exists() { kept::get(context, &path)? } else { Value::symbols(Vec::new()) };
     context.set_global(name, known)?;
     let tagged = crate::verbs::enums::extend(context, name, y)?;

@@ -7,9 +7,10 @@
 use super::{Allowance, Limits};
 use crate::runtime::error::QError;
 use columns::sys::{budget, stack};
-use columns::table::{Sym, Value, value};
+use columns::table::{Sym, Value, symbol, value};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 thread_local! {
     /// Allowances of the evaluations on this thread, the innermost last.
@@ -24,6 +25,7 @@ const STEPS_MASK: u32 = 0x3f;
 #[derive(Debug)]
 pub(crate) struct Watch {
     before: budget::Budget,
+    symbols_before: Option<Arc<symbol::Budget>>,
     /// Makes the guard `!Send`: it belongs to its thread.
     here: PhantomData<*const ()>,
 }
@@ -33,7 +35,11 @@ impl Watch {
     pub fn open(allowance: &Allowance) -> Watch {
         OPEN.with_borrow_mut(|open| open.push(allowance.again()));
         let limits = allowance.limits();
-        Watch { before: budget::begin(limits.deadline, limits.processor_time, limits.memory_bytes), here: PhantomData }
+        Watch {
+            before: budget::begin(limits.deadline, limits.processor_time, limits.memory_bytes),
+            symbols_before: symbol::budget(limits.symbols.clone()),
+            here: PhantomData,
+        }
     }
 }
 
@@ -41,6 +47,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         OPEN.with_borrow_mut(Vec::pop);
         budget::end(self.before);
+        symbol::budget(self.symbols_before.take());
     }
 }
 
