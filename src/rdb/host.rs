@@ -20,6 +20,7 @@ use crate::table::{Sym, Value, symbol};
 use proto::MessageKind;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -379,6 +380,10 @@ impl Host for QueryHost<'_> {
 
     fn reaches_files(&self) -> bool {
         true
+    }
+
+    fn guarded(&self) -> &[PathBuf] {
+        &self.scope.rules.guarded
     }
 
     fn alters(&self) -> Result<(), QError> {

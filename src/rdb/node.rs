@@ -179,8 +179,10 @@ pub fn prepare(
         Some(path) => Some(q::allow_list(path).map_err(|error| named("--allow", path, &error))?),
         None => None,
     };
-    let rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
+    let mut rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
     let Evaluated { startup, handles, outlet, said } = program;
+    let lists = options.allow.iter().chain(&options.users).filter_map(|path| path.canonicalize().ok());
+    rules.guarded = lists.chain(startup.files.iter().cloned()).collect();
     let nudge = Arc::clone(&waker);
     shared.set_nudge(Box::new(move || drop(nudge.wake())));
     outlet.wakes(move || drop(waker.wake()));

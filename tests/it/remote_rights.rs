@@ -140,12 +140,18 @@ fn clients_of_a_session_reach_nothing_that_is_not_granted() {
 }
 
 /// Pairs: code of the owner's timer that uses a client's global, and the client's definition of that global.
-const HOOKS: [(&str, &str); 6] = [
+const HOOKS: [(&str, &str); 9] = [
     ("if[`hook in key`.;hook[]]", "hook:{ran::1;system\"touch {dir}/new\"}"),
     ("if[`hook in key`.;hook[`a][]]", "hook:(enlist`a)!enlist{ran::1;system\"touch {dir}/new\"}"),
     ("if[`hook in key`.;first[hook][]]", "hook:({ran::1;system\"touch {dir}/new\"};1)"),
     ("if[`hook in key`.;hook \"touch {dir}/new\";ran::1]", "hook:system"),
     ("if[`hook in key`.;ran::1;hook \"touch {dir}/new\"]", "hook:`system"),
+    ("if[`hook in key`.;ran::1;value hook]", "hook:\"system\\\"touch {dir}/new\\\"\""),
+    ("if[`hook in key`.;ran::1;eval hook]", "hook:(`system;\"touch {dir}/new\")"),
+    (
+        "if[count names;ran::1;value first names];names::key[`.]except`ran`ticks`names",
+        "hook:\"system\\\"touch {dir}/new\\\"\"",
+    ),
     ("if[`hook in key`.;{x[]}each hook`f]", "hook:([]f:enlist{ran::1;system\"touch {dir}/new\"})"),
 ];
 
@@ -179,6 +185,32 @@ fn data_of_a_client_leaves_the_owners_events_their_rights() {
     ask(&mut client, "1+1");
     until(&mut client, "done", &Value::Long(1));
     assert!(std::fs::read_to_string(file).expect("written").starts_with("1+1\n"));
+}
+
+#[test]
+fn clients_with_access_to_files_cannot_change_those_of_the_start() {
+    let own = Directory::new("rights-guarded");
+    let (library, link) = (own.path().join("library.q"), own.path().join("link.q"));
+    std::fs::write(&library, "a:1\n").expect("written");
+    std::os::unix::fs::symlink(&library, &link).expect("a link");
+    let program = format!("\\l {}\n", library.display());
+    let (files, scene) = with("guarded", &program, &["--remote-may", "files"]);
+    let mut client = scene.connect();
+    for path in [files.path().join("program.q"), library.clone(), link] {
+        let (path, other) = (path.display(), own.path().join("new"));
+        let file = format!("(`$\":{path}\")");
+        for text in ["{} set 1", "{} 0: enlist \"xx\"", "{} 1: 0x00", "hdel {}", "hopen {}", "({};17;2;6) set 1"] {
+            assert_eq!(refused(&mut client, &text.replace("{}", &file)), "access", "{text}");
+        }
+        ask(&mut client, &format!("(`$\":{}\") set 1", other.display()));
+        for rename in
+            [format!("system\"r {path} {}\"", other.display()), format!("system\"r {} {path}\"", other.display())]
+        {
+            assert_eq!(refused(&mut client, &rename), "access", "{rename}");
+        }
+    }
+    assert_eq!(std::fs::read(&library).expect("it is there"), b"a:1\n");
+    assert_eq!(std::fs::read(files.path().join("program.q")).expect("it is there"), program.as_bytes());
 }
 
 #[test]

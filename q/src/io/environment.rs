@@ -42,7 +42,8 @@ pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
         return Err(QError::with("access", "cannot open handles here"));
     }
     if !process {
-        files::path(context, &Value::chars(&address[..]))?;
+        let path = files::path(context, &Value::chars(&address[..]))?;
+        files::reach::check_change(context, &path)?;
     }
     Ok(Value::Int(context.host.open(&address, u64::try_from(timeout_ms).unwrap_or(0))?))
 }

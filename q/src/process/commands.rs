@@ -215,7 +215,8 @@ fn rename(context: &mut Context, rest: &[u8]) -> Result {
         return Err(QError::named("length"));
     };
     let (old, new) = (files::path(context, &Value::chars(old))?, files::path(context, &Value::chars(new))?);
-    context.host.alters()?;
+    files::reach::check_change(context, &old)?;
+    files::reach::check_change(context, &new)?;
     std::fs::rename(&old, new).map_err(|e| files::refused(&old, &e))?;
     Ok(Value::Null)
 }

@@ -5,7 +5,7 @@ use crate::runtime::host::Grants;
 use crate::syntax::called::called;
 use columns::table::{Sym, Value, symbol};
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Access rules set by the owner of the process.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Rules {
     pub grants: Grants,
     /// Remote callers may not assign globals.
     pub block_writes: bool,
+    /// Files that the process reads at its start, as absolute paths: remote callers must not change them.
+    pub guarded: Vec<PathBuf>,
     /// Functions that remote callers may call; `None` permits any expression.
     pub allowed: Option<HashSet<Sym>>,
 }
@@ -28,7 +30,7 @@ impl Rules {
             relay: false,
             system: has("system") && !kept_inside,
         };
-        Rules { grants, block_writes, allowed }
+        Rules { grants, block_writes, guarded: Vec::new(), allowed }
     }
 
     /// Returns the message to evaluate. With an allow-list, it must be a call of a listed function.

@@ -13,7 +13,8 @@ use crate::verbs::append;
 use crate::verbs::show::show;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Unbuffered output of an interactive session.
@@ -76,6 +77,8 @@ pub struct Session {
     settings: HashMap<Setting, i64>,
     origins: HashMap<Sym, Origin>,
     loading: Option<Origin>,
+    /// Scripts that `\l` has loaded.
+    loaded: BTreeSet<Arc<[u8]>>,
     handles: Arc<Handles>,
     exit: Option<i32>,
     threads: Threads,
@@ -238,6 +241,12 @@ impl Session {
     /// Names and values of globals, in order of definition.
     pub fn globals(&self) -> impl Iterator<Item = (Sym, &Value)> {
         self.order.iter().filter_map(|name| self.globals.get(name).map(|value| (*name, value)))
+    }
+
+    /// Paths of the scripts that `\l` has loaded.
+    pub fn loaded(&self) -> impl Iterator<Item = &Path> {
+        use std::os::unix::ffi::OsStrExt;
+        self.loaded.iter().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)))
     }
 
     /// Limits of this session's evaluations.
@@ -497,6 +506,11 @@ impl Host for Session {
     }
 
     fn loading(&mut self, from: Option<Origin>) {
+        if let Some(from) = &from
+            && !self.loaded.contains(&from.file)
+        {
+            self.loaded.insert(from.file.clone());
+        }
         self.loading = from;
     }
 

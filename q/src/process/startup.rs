@@ -27,6 +27,8 @@ pub struct Startup {
     pub console: Console,
     /// `\z` and `\W`.
     pub settings: Settings,
+    /// The files, and those that they have loaded, as absolute paths.
+    pub files: Vec<PathBuf>,
 }
 
 /// Why start-up failed.
@@ -70,6 +72,7 @@ pub fn load(
         }
         result.map_err(|error| StartupError::Expression { path, line: 1, error })?;
     }
+    let own: Vec<PathBuf> = files.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
     for path in files {
         let result = run(path, &mut session, &mut print);
         // `\d` in a file does not carry over to the next.
@@ -85,6 +88,7 @@ pub fn load(
         threads: session.threads().now,
         console: session.console_now(),
         settings: settings::settings(),
+        files: own.into_iter().chain(session.loaded().map(Path::to_path_buf)).collect(),
     })
 }
 

@@ -4,6 +4,7 @@ use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
 use columns::sys::shared::Shared;
 use columns::table::{Sym, Value};
+use std::path::PathBuf;
 
 /// The client of an evaluation: values of `.z.w`, `.z.u`, `.z.a` and `.z.e`, and its rights.
 #[derive(Clone, Debug, Default)]
@@ -208,6 +209,11 @@ pub trait Host {
         Vec::new()
     }
 
+    /// Files that the process reads at its start, as absolute paths: remote callers must not change them.
+    fn guarded(&self) -> &[PathBuf] {
+        &[]
+    }
+
     /// The open handles, for `.z.W`.
     fn open_handles(&self) -> Vec<i32> {
         Vec::new()
@@ -335,6 +341,10 @@ macro_rules! reads_of_host {
 
         fn names(&self, namespace: Sym) -> Vec<Sym> {
             self.host.names(namespace)
+        }
+
+        fn guarded(&self) -> &[std::path::PathBuf] {
+            self.host.guarded()
         }
 
         fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {

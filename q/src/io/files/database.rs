@@ -28,7 +28,8 @@ fn path_symbol(path: &Path) -> Held<Sym> {
 }
 
 /// Entries of a directory, sorted.
-fn entries(folder: &Path) -> Held<Vec<PathBuf>> {
+fn entries(context: &Context, folder: &Path) -> Held<Vec<PathBuf>> {
+    super::reach::check(context, folder)?;
     let found = std::fs::read_dir(folder).map_err(|e| refused(folder, &e))?;
     let mut found: Vec<PathBuf> = found.flatten().map(|e| e.path()).collect();
     found.sort();
@@ -64,9 +65,9 @@ pub(crate) fn partition_folder(root: &Path, value: &Value) -> PathBuf {
 }
 
 /// Partition field and partition values found below a root.
-fn partitions(root: &Path, field: Option<&'static str>) -> Held<(Option<&'static str>, Vec<Value>)> {
+fn partitions(context: &Context, root: &Path, field: Option<&'static str>) -> Held<(Option<&'static str>, Vec<Value>)> {
     let (mut field, mut values) = (field, Vec::new());
-    for entry in entries(root)?.iter().filter(|e| e.is_dir()) {
+    for entry in entries(context, root)?.iter().filter(|e| e.is_dir()) {
         let written = file_name(entry);
         let Some((found, t)) = field_of(written) else { continue };
         if *field.get_or_insert(found) == found {
@@ -100,7 +101,7 @@ pub(crate) fn load(context: &mut Context, path: &Path, manner: &Manner) -> Resul
     } else {
         path.to_owned()
     };
-    let found = entries(&root)?;
+    let found = entries(context, &root)?;
     let is_script = |e: &PathBuf| matches!(e.extension().map(OsStrExt::as_bytes), Some(b"q" | b"k"));
     for entry in found.iter().filter(|e| e.is_file() && !is_script(e)) {
         let written = file_name(entry);
@@ -126,7 +127,9 @@ pub(crate) fn load(context: &mut Context, path: &Path, manner: &Manner) -> Resul
 
 /// Loads the partitions below the root, or below each segment listed in `par.txt`.
 fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
-    let listed = std::fs::read(root.join("par.txt")).ok();
+    let list = root.join("par.txt");
+    super::reach::check(context, &list)?;
+    let listed = std::fs::read(list).ok();
     let segments: Vec<PathBuf> = match &listed {
         Some(bytes) => super::lines(bytes)
             .into_iter()
@@ -140,7 +143,7 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     let mut all: Vec<(Value, PathBuf)> = Vec::new();
     let mut held = Vec::new();
     for segment in &segments {
-        let (found, values) = partitions(segment, field)?;
+        let (found, values) = partitions(context, segment, field)?;
         field = found;
         held.push(Value::collapse(values.clone()));
         all.extend(values.into_iter().map(|v| (v, segment.clone())));
@@ -155,7 +158,7 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     let places = Value::symbols(places?);
     let mut tables = BTreeSet::new();
     if let Some((value, place)) = all.last() {
-        for table in entries(&partition_folder(place, value))?.iter().filter(|t| t.join(".d").exists()) {
+        for table in entries(context, &partition_folder(place, value))?.iter().filter(|t| t.join(".d").exists()) {
             tables.insert(file_name(table).to_vec());
             let columns = kept::column_names(context, table)?;
             let table = symbol(file_name(table))?;

@@ -58,6 +58,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
         return write_packed(context, path, bytes, packing);
     }
     let Value::Table(t) = y else { return Err(type_error()) };
+    super::reach::check(context, path)?;
     context.host.alters()?;
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     for (name, column) in t.names.iter().zip(&t.columns) {
@@ -80,6 +81,8 @@ pub(crate) fn column_names(context: &mut Context, path: &Path) -> std::result::R
 }
 
 pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
+    // The path may be that of a file within a directory or a database.
+    super::reach::check(context, path)?;
     if !path.is_dir() {
         let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
         context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;

@@ -93,7 +93,7 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
             let header = [1u8; proto::HEADER_BYTES];
             wire::from_message(&[&header[..], body].concat())
         }
-        [0xfe, 0x20, t @ (77..), ..] => nested(path, *t, bytes),
+        [0xfe, 0x20, t @ (77..), ..] => nested(context, path, *t, bytes),
         [0xfe, 0x20, t, attr, ..] => {
             let body = bytes.get(HEAD_BYTES..).unwrap_or_default();
             vector(*t as i8, attribute(*attr), number::<8>(bytes, 8), body)
@@ -192,11 +192,12 @@ fn page(context: &mut Context, bytes: &[u8]) -> Result {
 }
 
 /// Vectors stored back to back in the file `path#`, with the end offset of each in this file.
-fn nested(path: &Path, t: u8, bytes: &[u8]) -> Result {
+fn nested(context: &Context, path: &Path, t: u8, bytes: &[u8]) -> Result {
     let item = t.checked_sub(77).map(|t| t as i8).filter(|t| is_simple(*t)).ok_or_else(type_error)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push("#");
     let beside = std::path::PathBuf::from(beside);
+    super::reach::check(context, &beside)?;
     let held = std::fs::read(&beside).map_err(|e| super::refused(&beside, &e))?;
     let Value::Vector(all) = vector(item, Attr::None, 0, &held)? else { return Err(type_error()) };
     let mut from = 0;

@@ -5,6 +5,7 @@ pub(crate) mod database;
 mod kept;
 mod layout;
 mod load;
+pub(crate) mod reach;
 mod text;
 mod zipped;
 
@@ -17,7 +18,7 @@ use crate::verbs::above::Evaluate;
 use columns::table::symbol::{intern, text as name_text};
 use columns::table::{Attr, Items, Sym, Value, Vector};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Component, PathBuf};
+use std::path::PathBuf;
 
 pub(crate) use database::table_of;
 pub(crate) use kept::{dsave, load_name, replay, rload, rsave, save, script};
@@ -46,10 +47,7 @@ pub(crate) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf,
     };
     let bytes = bytes.strip_prefix(b":").unwrap_or(bytes);
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
-    let down = |part: std::path::Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if context.host.caller().is_kept_inside() && !path.components().all(down) {
-        return Err(QError::with("access", "the file is outside the process's directory"));
-    }
+    reach::check(context, &path)?;
     Ok(path)
 }
 
@@ -144,7 +142,7 @@ pub(crate) fn hcount(context: &mut Context, x: Value) -> Result {
 /// `hdel x`: deletes a file or an empty directory.
 pub(crate) fn hdel(context: &mut Context, x: Value) -> Result {
     let path = path(context, &x)?;
-    context.host.alters()?;
+    reach::check_change(context, &path)?;
     let result = if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };
     result.map_err(|e| refused(&path, &e))?;
     Ok(x)
@@ -169,7 +167,7 @@ pub(crate) fn key(context: &mut Context, x: Value) -> Result {
 
 /// Replaces a file's contents; creates missing directories.
 fn write(context: &Context, path: &std::path::Path, bytes: &[u8]) -> std::result::Result<(), QError> {
-    context.host.alters()?;
+    reach::check_change(context, path)?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|e| refused(path, &e))?;
     }
