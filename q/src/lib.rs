@@ -18,6 +18,7 @@ pub use io::wire::{from_owned, from_view, to_wire};
 pub use process::entry::{apply, eval_among, eval_line, eval_message, eval_text, parse_names, takes};
 pub use process::rules::{Rules, allow_list};
 pub use process::{handlers, script, session, startup};
+pub use qsql::restrict;
 pub use runtime::console::Console;
 pub use runtime::error::QError;
 pub use runtime::host::{Caller, Grants, Host, NEEDS_OWNER, Threads};

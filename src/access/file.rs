@@ -12,6 +12,7 @@
 
 use super::grants::{Grants, Names, PerTable, Role, Rows};
 use super::password::Kept;
+use crate::q::restrict;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -145,8 +146,17 @@ impl Query {
 }
 
 impl RoleEntry {
-    fn grants(self) -> Grants {
-        Grants {
+    /// # Errors
+    /// A table's where-clause that is none.
+    fn grants(self) -> Result<Grants, String> {
+        if let Some(Query::Rows(tables)) = &self.query {
+            for (table, rows) in tables {
+                if let RowsEntry::Where(clause) = rows {
+                    restrict::check(clause).map_err(|error| format!("query.{table}: {clause:?}: {error}"))?;
+                }
+            }
+        }
+        Ok(Grants {
             publish: self.publish.and_then(Which::names),
             subscribe: self.subscribe.map(Subscribe::permission).unwrap_or_default(),
             query: self.query.map(Query::permission).unwrap_or_default(),
@@ -154,7 +164,7 @@ impl RoleEntry {
             operator: self.operator,
             by_name: true,
             proved: false,
-        }
+        })
     }
 }
 
@@ -177,7 +187,8 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<Vec<u8>, User>, String> {
         if roles.contains_key(&name) {
             return Err(format!("[roles.{name}]: {name} is a built-in role; choose another name"));
         }
-        roles.insert(name, entry.grants());
+        let grants = entry.grants().map_err(|reason| format!("[roles.{name}]: {reason}"))?;
+        roles.insert(name, grants);
     }
     let user = |(name, entry): (String, UserEntry)| {
         let mut grants = Grants { by_name: true, ..Grants::default() };

@@ -213,6 +213,11 @@ impl Grants {
         }
     }
 
+    /// Whether every row of every table may be queried.
+    pub fn reads_everything(&self) -> bool {
+        self.query.every == Some(Rows::All)
+    }
+
     /// Whether updates of this table may be published.
     pub fn publishes(&self, table: &[u8]) -> bool {
         self.publish.as_ref().is_some_and(|tables| tables.has(table))

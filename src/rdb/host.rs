@@ -1,19 +1,21 @@
 //! Query host of a node: a snapshot of the tables as of the query's start, globals of start-up files and clients, and `.rdb`.
 
 use super::effects::{Deed, Effects, Out};
+use super::entitled;
 use super::globals::{Globals, within};
 use super::pool::{Job, Line};
-use super::report;
+use super::report::{self, Shown};
 use super::scope::{Link, NodeScope, Spoken};
 use super::shared::Moment;
 use crate::config::Limit;
 use crate::metrics;
+use crate::access::{Grants, Rows};
 use crate::net::{SyncRequest, message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
 use crate::q::guard::Asking;
 use crate::q::handlers::HandlerEvent;
-use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
+use crate::q::host::{self, Caller, Host, NEEDS_OWNER, Setting, Threads};
 use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
 use crate::table::{Sym, Value, symbol};
@@ -43,8 +45,8 @@ pub struct QueryHost<'a> {
     scope: &'a NodeScope,
     /// The view as of its start.
     view: Moment,
-    /// Snapshots of the tables read so far.
-    seen: Mutex<HashMap<Sym, Value>>,
+    /// Snapshots of the tables read so far, or why the caller may not read them.
+    seen: Mutex<HashMap<Sym, Result<Value, QError>>>,
     globals: Arc<Globals>,
     rights: Rights,
     asker: &'a Asker,
@@ -60,8 +62,32 @@ pub struct Asker {
     pub request: Option<SyncRequest>,
     /// It runs on a query thread, not on one of the handlers'.
     pub is_query: bool,
+    /// The user's grants, if the user may not query everything.
+    pub restricted: Option<Arc<Grants>>,
     /// Owner id of the handles that it opens: a connection's number, 0 for the process itself.
     pub owner: u64,
+}
+
+impl Asker {
+    /// What a caller may see of a table.
+    fn shows(&self, table: Sym) -> Shown {
+        match &self.restricted {
+            None => Shown::All,
+            Some(grants) => match grants.query.of(symbol::text(table)) {
+                Some(Rows::All) => Shown::All,
+                Some(Rows::Where(_)) => Shown::Rows,
+                None => Shown::No,
+            },
+        }
+    }
+}
+
+/// Returns the full name of a name in a namespace.
+fn within_space(namespace: Sym, short: Sym) -> Option<Sym> {
+    match symbol::text(namespace) {
+        b"" | b"." => Some(short),
+        space => symbol::find(&[space, b".", symbol::text(short)].concat()),
+    }
 }
 
 /// Returns the caller of a job. Messages of other processes run with a client's rights, even inside a handler; events
@@ -79,13 +105,15 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let tls = job.peer.as_ref().and_then(|peer| peer.z_e());
     let grants = scope.rules.grants;
     let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };
+    let restricted = job.peer.as_ref().filter(|_| remote).and_then(|peer| entitled::restriction(&peer.grants));
+    let grants = if restricted.is_some() { host::Grants::default() } else { grants };
     let caller = Caller { handle, user, address, tls, remote, grants };
     let asking = Asking::new(caller, grants);
     // Arguments of a connection's handlers are its client's: its name, its password, the text of its request.
     if job.line.is_some() {
         asking.serve_caller();
     }
-    Asker { asking, request: job.request, is_query: !job.is_own(), owner }
+    Asker { asking, request: job.request, restricted, is_query: !job.is_own(), owner }
 }
 
 impl<'a> QueryHost<'a> {
@@ -182,6 +210,37 @@ impl<'a> QueryHost<'a> {
         self.globals().authors.check(name, is_remote)
     }
 
+    /// Reads a table once per evaluation: the rows that the caller may read.
+    fn read(&self, name: Sym, table: impl FnOnce() -> Option<Value>) -> Option<Value> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match seen.entry(name) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unseen) => {
+                let table = table()?;
+                unseen.insert(match &self.asker.restricted {
+                    Some(grants) => entitled::rows(grants, name, table, &self.view, self.caller()),
+                    None => Ok(table),
+                })
+            }
+        };
+        found.as_ref().ok().cloned()
+    }
+
+    /// Whether a restricted caller must not read a name that is no table of the feed: the node's figures, and globals that others
+    /// have assigned.
+    fn is_hidden(&self, name: Sym) -> bool {
+        let is_figures = name == self.scope.stats || name == self.scope.stats_v1;
+        self.is_restricted() && (is_figures || !self.globals().authors.is_of(name, &self.caller().user))
+    }
+
+    /// Whether a restricted caller sees the name in lists of names.
+    fn is_visible(&self, name: Sym) -> bool {
+        let globals = self.globals();
+        let is_table = self.view.tables.get(name).is_some()
+            || (globals.authors.is_of_start(name) && globals.get(name).is_some_and(entitled::has_rows));
+        !self.is_hidden(name) && (!is_table || self.asker.shows(name) != Shown::No)
+    }
+
     fn link(&self, handle: i32) -> Result<Link, QError> {
         let link = self.scope.connections().get(&handle).copied();
         let words = || format!("Cannot write to handle {handle}. OS reports: Bad file descriptor");
@@ -256,17 +315,17 @@ fn no_update(name: Sym) -> QError {
 impl Host for QueryHost<'_> {
     fn global(&self, name: Sym) -> Option<Value> {
         if self.view.tables.get(name).is_some() {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            return match seen.entry(name) {
-                Entry::Occupied(known) => Some(known.get().clone()),
-                Entry::Vacant(unseen) => Some(unseen.insert(self.view.table(name)?).clone()),
-            };
+            return self.read(name, || self.view.table(name));
         }
+        let shown = |table: Sym| self.asker.shows(table);
         if name == self.scope.windows {
-            return Some(report::windows(&self.view.state));
+            return Some(report::windows(&self.view.state, shown));
         }
         if name == self.scope.windows_v1 {
-            return Some(report::windows_v1(&self.view.state));
+            return Some(report::windows_v1(&self.view.state, shown));
+        }
+        if self.is_hidden(name) {
+            return None;
         }
         if name == self.scope.stats || name == self.scope.stats_v1 {
             let open = self.scope.shared.queries_open.load(Ordering::SeqCst);
@@ -280,7 +339,23 @@ impl Host for QueryHost<'_> {
         let globals = self.globals();
         let value = globals.get(name);
         globals.authors.read(name, value, &self.asker.asking);
+        if self.is_restricted() && value.is_some_and(entitled::has_rows) && globals.authors.is_of_start(name) {
+            return self.read(name, || value.cloned());
+        }
         value.cloned()
+    }
+
+    fn missing(&self, name: Sym) -> QError {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.get(&name) {
+            Some(Err(error)) => error.clone(),
+            _ if self.is_hidden(name) => entitled::denied(name),
+            _ => QError::signal(symbol::text(name)),
+        }
+    }
+
+    fn is_restricted(&self) -> bool {
+        self.asker.restricted.is_some()
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
@@ -331,6 +406,9 @@ impl Host for QueryHost<'_> {
         let mut names = within(tables.chain(self.own()), namespace);
         self.globals().authors.list(&self.asker.asking);
         names.extend(self.globals().names(namespace));
+        if self.is_restricted() {
+            names.retain(|short| within_space(namespace, *short).is_some_and(|full| self.is_visible(full)));
+        }
         names
     }
 
@@ -355,6 +433,9 @@ impl Host for QueryHost<'_> {
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
         if self.is_fed(name) {
             return Err(no_update(name));
+        }
+        if self.is_restricted() && self.globals().get(name).is_some() && self.global(name).is_none() {
+            return Err(self.missing(name));
         }
         let old = match self.globals().get(name) {
             Some(old) => {
@@ -544,6 +625,6 @@ impl Host for QueryHost<'_> {
     }
 
     fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {
-        self.view.tables.iter().find_map(|table| Some(table.index_of(column)?.rows(column, symbol)))
+        self.view.rows_of(column, symbol)
     }
 }

@@ -4,6 +4,7 @@ pub mod capacity;
 pub mod day_end;
 pub mod deadline_lock;
 pub mod effects;
+mod entitled;
 pub mod figures;
 pub mod globals;
 pub mod host;

@@ -15,6 +15,15 @@ fn sym(name: &str) -> Sym {
     symbol::intern(name.as_bytes()).unwrap_or(Sym::NULL)
 }
 
+/// What a caller may see of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    All,
+    /// Some of its rows.
+    Rows,
+    No,
+}
+
 /// Columns of `.rdb.windows`. None is a reserved word of q, so that qSQL can name each.
 pub const WINDOW_COLUMNS: [&str; 7] = ["firstI", "lastI", "open", "tab", "updates", "rows", "hash"];
 
@@ -23,20 +32,21 @@ pub const WINDOW_COLUMNS: [&str; 7] = ["firstI", "lastI", "open", "tab", "update
 const WINDOW_COLUMNS_V1: [&str; 7] = ["first", "last", "open", "tab", "updates", "rows", "hash"];
 
 /// Returns `.rdb.windows`: one row for each window and table with updates, or one with a null `tab` for an empty window.
-pub fn windows(state: &State) -> Value {
-    windows_as(state, WINDOW_COLUMNS)
+pub fn windows(state: &State, shown: impl Fn(Sym) -> Shown) -> Value {
+    windows_as(state, WINDOW_COLUMNS, shown)
 }
 
 /// Returns `.rdb.windowsV1`.
-pub fn windows_v1(state: &State) -> Value {
-    windows_as(state, WINDOW_COLUMNS_V1)
+pub fn windows_v1(state: &State, shown: impl Fn(Sym) -> Shown) -> Value {
+    windows_as(state, WINDOW_COLUMNS_V1, shown)
 }
 
-fn windows_as(state: &State, names: [&str; 7]) -> Value {
+fn windows_as(state: &State, names: [&str; 7], shows: impl Fn(Sym) -> Shown) -> Value {
     let (mut first, mut last, mut open, mut tab) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut updates, mut rows, mut hash) = (Vec::new(), Vec::new(), Vec::new());
     for shown in state.windows.iter() {
         let taken = state.tables.iter().zip(&shown.window.tables).filter(|(_, taken)| taken.proof.updates > 0);
+        let taken = taken.filter(|(name, _)| shows(**name) != Shown::No);
         let mut entries: Vec<(Sym, crate::log::TableProof)> = taken.map(|(name, taken)| (*name, taken.proof)).collect();
         if entries.is_empty() {
             entries.push((Sym::NULL, crate::log::TableProof::default()));
@@ -46,9 +56,11 @@ fn windows_as(state: &State, names: [&str; 7]) -> Value {
             last.push(long(shown.window.next));
             open.push(u8::from(shown.open));
             tab.push(name);
-            updates.push(long(proof.updates));
-            rows.push(long(proof.rows));
-            hash.push(proof.hash.cast_signed());
+            // Figures of all rows would tell those who may read some of them about the rest.
+            let figure = |value: i64| if shows(name) == Shown::Rows { NULL_LONG } else { value };
+            updates.push(figure(long(proof.updates)));
+            rows.push(figure(long(proof.rows)));
+            hash.push(figure(proof.hash.cast_signed()));
         }
     }
     let longs = |items: Vec<i64>| Items::Long(items.into());
@@ -161,7 +173,7 @@ mod tests {
             [ShownWindow { window: full, open: false }, ShownWindow { window: Window::new(5, &[0, 0, 0]), open: true }];
         let tables = ["a", "b", "c"].map(sym).to_vec();
         let state = State { tables, windows: windows_shown.into(), ..State::default() };
-        let Value::Table(table) = windows(&state) else { panic!("no table") };
+        let Value::Table(table) = windows(&state, |_| Shown::All) else { panic!("no table") };
         let column = |name: &str| table.column(sym(name)).expect("column").items.clone();
         let (Items::Sym(tab), Items::Long(rows), Items::Long(last)) = (column("tab"), column("rows"), column("lastI"))
         else {

@@ -92,6 +92,7 @@ impl NodeScope {
             globals.authors.note(name, &value, &Asking::default());
             globals.set(name, value)?;
         }
+        globals.authors.start();
         let name = |text: &[u8]| symbol::intern(text).unwrap_or(Sym::NULL);
         Ok(NodeScope {
             shared,

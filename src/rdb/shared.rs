@@ -5,6 +5,7 @@ use super::day_end::DayEnds;
 use super::policy::Phase;
 use super::windows::Window;
 use crate::sys::clock::Clock;
+use crate::sys::shared::Shared as Slice;
 use crate::table::store::{SharedTables, Tables, Usage};
 use crate::table::{Sym, Value};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -149,6 +150,11 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Returns the rows, ascending, in which a grouped column of a table holds `symbol`, if an index knows them.
+    pub fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {
+        self.tables.iter().find_map(|table| Some(table.index_of(column)?.rows(column, symbol)))
+    }
+
     /// Returns a snapshot of the table at this moment.
     pub fn table(&self, name: Sym) -> Option<Value> {
         let (table, rows) = self.tables.iter().zip(&self.rows).find(|(table, _)| table.schema().name == name)?;

@@ -6,6 +6,7 @@ mod day_end;
 mod demo_day;
 mod demo_feed;
 mod demo_fleet;
+mod entitled;
 mod fake_tickerplant;
 mod harness;
 mod huge;

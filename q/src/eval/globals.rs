@@ -45,7 +45,7 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
         return Ok(space);
     }
     let part = dotted(context, name, |c, stem| c.host.global(stem))?;
-    part.ok_or_else(|| QError::signal(written))
+    part.ok_or_else(|| context.host.missing(name))
 }
 
 /// `time.minute`: returns a part of the value named by the stem.

@@ -92,6 +92,9 @@ impl Context<'_> {
 
     /// Returns the cached value of a view, or evaluates it if an input changed.
     fn fresh(&mut self, view: &View, lambda: &Lambda) -> Result {
+        if self.host.is_restricted() {
+            return self.run(&view.code, Vec::new()).map_err(|e| e.leave(b"", &lambda.source, 0));
+        }
         let inputs = self.inputs(view)?;
         if let Some(last) = view.last.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
             && unchanged(&last.inputs, &inputs)
@@ -119,6 +122,9 @@ pub(super) fn value_of(context: &mut Context, lambda: &Lambda) -> Result {
     let view = compiled(lambda)?;
     let own = std::ptr::from_ref(view) as usize;
     if context.viewing.contains(&own) {
+        if context.host.is_restricted() {
+            return Err(QError::named("loop"));
+        }
         let last = view.last.lock().unwrap_or_else(PoisonError::into_inner);
         return last.as_ref().map(|last| last.value.clone()).ok_or(QError::named("loop"));
     }
@@ -179,10 +185,9 @@ pub(crate) fn names(context: &mut Context, x: Value) -> Result {
 pub(crate) fn parts(context: &mut Context, lambda: &Lambda) -> Result {
     let view = compiled(lambda)?;
     let tree = crate::qsql::tree::parse(context, Value::chars(&lambda.source[..]))?;
-    let value = match view.last.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-        Some(last) => last.value.clone(),
-        None => Value::Null,
-    };
+    let last = view.last.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = last.as_ref().filter(|_| !context.host.is_restricted());
+    let value = last.map_or(Value::Null, |last| last.value.clone());
     Ok(Value::list(vec![value, tree, Value::symbols(view.reads.clone()), Value::chars(&lambda.source[..])]))
 }
 

@@ -8,6 +8,7 @@ mod filter;
 mod groups;
 mod keys;
 mod parted;
+pub mod restrict;
 pub(crate) mod tree;
 mod update;
 

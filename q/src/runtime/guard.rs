@@ -16,17 +16,20 @@ use crate::runtime::error::QError;
 use crate::runtime::host::{Caller, Grants};
 use columns::sys::stack;
 use columns::table::{Items, Sym, Value, Vector, symbol};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names that the owner or remote callers have assigned.
 #[derive(Clone, Debug, Default)]
 pub struct Authors {
     /// Names that hold functions of the owner.
     owner: HashSet<Sym>,
-    /// Names that hold remote callers' values.
-    callers: HashSet<Sym>,
+    /// Names that hold remote callers' values, with the user if only one has written them.
+    callers: HashMap<Sym, Option<Arc<[u8]>>>,
+    /// Names that the owner's events have assigned since the start.
+    later: HashSet<Sym>,
+    has_started: bool,
 }
 
 /// Namespaces of the language's own functions and the process's handlers.
@@ -76,33 +79,69 @@ impl Authors {
         } else {
             self.owner.remove(&name);
         }
-        match asking.is_owners() {
-            true => self.callers.remove(&name),
-            false => self.callers.insert(name),
-        };
+        self.later.remove(&name);
+        if !asking.is_owners() {
+            self.callers.insert(name, asking.user());
+            return;
+        }
+        self.callers.remove(&name);
+        if self.has_started {
+            self.later.insert(name);
+        }
+    }
+
+    /// The start-up files have been evaluated.
+    pub fn start(&mut self) {
+        self.has_started = true;
+    }
+
+    /// Whether a value is as the start-up files have left it.
+    pub fn is_of_start(&self, name: Sym) -> bool {
+        !self.callers.contains_key(&name) && !self.later.contains(&name)
+    }
+
+    /// Whether a value is as the start-up files or this user have left it.
+    pub fn is_of(&self, name: Sym, user: &[u8]) -> bool {
+        match self.callers.get(&name) {
+            Some(writer) => writer.as_deref() == Some(user),
+            None => !self.later.contains(&name),
+        }
     }
 
     /// Records a change of part of a value: the rest keeps its author.
     pub fn note_change(&mut self, name: Sym, asking: &Asking) {
-        if !asking.is_owners() {
-            self.callers.insert(name);
+        if asking.is_owners() {
+            if self.has_started {
+                self.later.insert(name);
+            }
+            return;
+        }
+        let user = asking.user();
+        match self.callers.get_mut(&name) {
+            Some(writer) if *writer != user => *writer = None,
+            Some(_) => {}
+            None => drop(self.callers.insert(name, user)),
         }
     }
 
     /// Takes the author of a name from another version of the globals.
     pub fn take(&mut self, name: Sym, other: &Authors) {
-        for (own, others) in [(&mut self.owner, &other.owner), (&mut self.callers, &other.callers)] {
+        for (own, others) in [(&mut self.owner, &other.owner), (&mut self.later, &other.later)] {
             match others.contains(&name) {
                 true => own.insert(name),
                 false => own.remove(&name),
             };
         }
+        match other.callers.get(&name) {
+            Some(writer) => self.callers.insert(name, writer.clone()),
+            None => self.callers.remove(&name),
+        };
     }
 
     /// Called when an evaluation reads a global.
     #[inline]
     pub fn read(&self, name: Sym, value: Option<&Value>, asking: &Asking) {
-        if !self.callers.is_empty() && self.callers.contains(&name) {
+        if !self.callers.is_empty() && self.callers.contains_key(&name) {
             asking.read(name, value);
         }
     }
@@ -173,6 +212,11 @@ impl Asking {
     /// Whether what the evaluation assigns is the owner's.
     fn is_owners(&self) -> bool {
         !self.caller().remote && !self.has_read.load(Ordering::Relaxed)
+    }
+
+    /// The remote caller's user; `None` for an event of the process.
+    fn user(&self) -> Option<Arc<[u8]>> {
+        self.caller.remote.then(|| Arc::from(&self.caller.user[..]))
     }
 
     fn is_lower(&self) -> bool {

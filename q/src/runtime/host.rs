@@ -92,6 +92,16 @@ pub trait Host {
     /// `.z.D` and the like.
     fn global(&self, name: Sym) -> Option<Value>;
 
+    /// Error of a name for which [`Host::global`] has returned `None`.
+    fn missing(&self, name: Sym) -> QError {
+        QError::signal(columns::table::symbol::text(name))
+    }
+
+    /// Whether other callers of this process see other values of the same names, so that no result may be shared with them.
+    fn is_restricted(&self) -> bool {
+        false
+    }
+
     /// Assigns a global.
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError>;
 
@@ -341,6 +351,14 @@ macro_rules! reads_of_host {
 
         fn names(&self, namespace: Sym) -> Vec<Sym> {
             self.host.names(namespace)
+        }
+
+        fn missing(&self, name: Sym) -> QError {
+            self.host.missing(name)
+        }
+
+        fn is_restricted(&self) -> bool {
+            self.host.is_restricted()
         }
 
         fn guarded(&self) -> &[std::path::PathBuf] {

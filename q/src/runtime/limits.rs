@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 mod watch;
 
-pub(crate) use watch::{Watch, check, collected, items, list, pace, place, room, room_for, settle, step};
+pub(crate) use watch::{Watch, check, collected, innermost, items, list, pace, place, room, room_for, settle, step};
 
 /// Limits of one evaluation. [`columns::sys::stack`] limits the stack of every thread separately.
 #[derive(Clone, Debug)]

@@ -56,6 +56,11 @@ fn ask(question: impl FnOnce(&Allowance) -> Result<(), QError>) -> Result<(), QE
     OPEN.with_borrow(|open| open.last().map_or(Ok(()), question))
 }
 
+/// Returns the innermost allowance of this thread, or one of the default limits.
+pub(crate) fn innermost() -> Allowance {
+    OPEN.with_borrow(|open| open.last().map(Allowance::again)).unwrap_or_else(|| Allowance::new(&Limits::default(), 1))
+}
+
 /// Called by a walk for each nested value that it enters.
 ///
 /// # Errors
