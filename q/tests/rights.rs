@@ -103,7 +103,7 @@ fn the_owners_code_stores_clients_data() {
     let mut world = World::new("stored");
     world.owner("usage:([]who:`$();what:()); note:{`usage insert (x;enlist y)}").expect("definitions");
     world.line(client(), "note[`ann;\"1+1\"]").expect("a call");
-    world.owner("FILE set usage").expect("the owner stores data, whoever wrote it");
+    world.owner("FILE set usage").expect("the owner stores a client's data");
     assert!(world.path.exists());
     let _ = std::fs::remove_file(&world.path);
 }

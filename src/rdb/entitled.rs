@@ -3,7 +3,7 @@
 //!
 //! 1. A table that the node is fed, or that a start-up file defines, has the user's rows; without a permission it does not exist.
 //! 2. A global that someone else has assigned since the start may hold other rows, so it does not exist either.
-//! 3. Views are evaluated anew: the last value of a view may be another user's.
+//! 3. Views are evaluated again: the last value of a view may be another user's.
 //! 4. Files, handles and the system are out of reach, whatever `--remote-may` grants.
 
 use super::shared::Moment;

@@ -109,6 +109,18 @@ fn access(options: &NodeOptions, program: &Evaluated) -> io::Result<Box<dyn Acce
     access::open(options.users.as_deref(), BTreeSet::new(), has_handler).map_err(io::Error::other)
 }
 
+/// Returns the access rules of clients, which protect the files that the node reads at its start.
+fn rules(options: &NodeOptions, startup: &Startup) -> io::Result<Rules> {
+    let allowed = match &options.allow {
+        Some(path) => Some(q::allow_list(path).map_err(|error| named("--allow", path, &error))?),
+        None => None,
+    };
+    let lists = options.allow.iter().chain(&options.users).filter_map(|path| path.canonicalize().ok());
+    let guarded = lists.chain(startup.files.iter().cloned()).collect();
+    let rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
+    Ok(Rules { guarded, ..rules })
+}
+
 /// Binds the port and acquires everything that can fail at the start.
 ///
 /// # Errors
@@ -175,14 +187,8 @@ pub fn prepare(
         symbols: options.limits.query_symbols,
         message_depth: options.limits.codec().max_depth,
     };
-    let allowed = match &options.allow {
-        Some(path) => Some(q::allow_list(path).map_err(|error| named("--allow", path, &error))?),
-        None => None,
-    };
-    let mut rules = Rules::new(&options.remote_may, options.kept_inside, options.block_writes, allowed);
+    let rules = rules(&options, &program.startup)?;
     let Evaluated { startup, handles, outlet, said } = program;
-    let lists = options.allow.iter().chain(&options.users).filter_map(|path| path.canonicalize().ok());
-    rules.guarded = lists.chain(startup.files.iter().cloned()).collect();
     let nudge = Arc::clone(&waker);
     shared.set_nudge(Box::new(move || drop(nudge.wake())));
     outlet.wakes(move || drop(waker.wake()));

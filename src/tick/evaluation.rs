@@ -126,6 +126,8 @@ pub enum Done {
 pub struct Bounds {
     pub time: Duration,
     pub memory_bytes: u64,
+    /// New symbols of one evaluation.
+    pub symbols: u64,
 }
 
 impl Bounds {
@@ -133,6 +135,7 @@ impl Bounds {
         q::Limits {
             deadline: Instant::now().checked_add(self.time),
             memory_bytes: self.memory_bytes,
+            symbols: Some(symbol::Budget::new(self.symbols)),
             ..q::Limits::default()
         }
     }

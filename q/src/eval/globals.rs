@@ -23,7 +23,7 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
             Value::Func(f) => match &**f {
                 Function::View(lambda) => {
                     let value = views::value_of(context, lambda)?;
-                    // Whoever read the view before may have evaluated text for it.
+                    // An earlier reader may have evaluated text for the last value.
                     context.host.makes_code(Some(&value));
                     Ok(value)
                 }

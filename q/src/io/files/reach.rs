@@ -14,7 +14,7 @@ fn outside(why: &str) -> QError {
 }
 
 /// Rejects a path that leads a caller with access to the working directory only out of it: absolute paths, `..`, symbolic and
-/// hard links, devices and pipes. What does not exist is reported by whoever opens it.
+/// hard links, devices and pipes. A missing file is reported when it is opened.
 ///
 /// # Errors
 /// `access`, with the reason.
