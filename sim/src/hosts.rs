@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Returns options of a tickerplant's service. Virtual time stands still during a query, so that no query timeout ever fires.
 pub fn service_options(codec: proto::Limits) -> ServiceOptions {
-    let bounds = Bounds { time: Duration::from_secs(3600), memory_bytes: 64 << 20 };
+    let bounds = Bounds { time: Duration::from_secs(3600), memory_bytes: 64 << 20, symbols: 100_000 };
     ServiceOptions {
         codec,
         pending: Account::new(u64::MAX),
