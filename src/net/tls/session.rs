@@ -182,6 +182,7 @@ impl Session {
             match tls.reader().read(room.get_mut(filled..).unwrap_or_default()) {
                 Ok(0) if filled < room.len() => {
                     self.has_ended = true;
+                    self.plain_bytes = 0;
                     return Ok(filled);
                 }
                 Ok(read) => filled = filled.saturating_add(read),
