@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::net::account::HeldBytes;
 use crate::net::{ConnId, Peer, SyncRequest};
 use crate::q::{self, Caller, QError};
-use crate::table::Value;
+use crate::table::{Value, symbol};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
