@@ -113,7 +113,7 @@ class EfsCluster(Cluster):
         self.started += 1
         self.tp = self.in_guest(
             guest or self.here, f"tick{self.started}", "tick", "sym", f"{EFS}/{self.path.name}", "-p", port,
-            "--schemas", self.directory / "sym.q", "--durability", self.durability, *self.tick_options, *options,
+            "--schemas", self.directory / "sym.q", "--open", "--durability", self.durability, *self.tick_options, *options,
         )  # fmt: skip
         self.port = self.tp.port
         return self.tp
@@ -122,7 +122,7 @@ class EfsCluster(Cluster):
         name = name or f"node{len(self.nodes)}"
         host, port = self.port
         node = self.in_guest(
-            guest or self.there, name, "rdb", f"{host}:{port}", "-p", "0", "--queue", "rdb", "--node", name,
+            guest or self.there, name, "rdb", f"{host}:{port}", "-p", "0", "--open", "--queue", "rdb", "--node", name,
             *(options or self.node_options),
         )  # fmt: skip
         node.name = name

@@ -123,7 +123,7 @@ class Stage:
         self.name = f"stage{Stage.number}"
         (lab.export / self.name).mkdir()
         (lab.work / "sym.q").write_text(SCHEMA)
-        arguments = ["tick", "sym", f"{EFS}/{self.name}", "-p", "0", "--schemas", "/mnt/work/sym.q"]
+        arguments = ["tick", "sym", f"{EFS}/{self.name}", "-p", "0", "--open", "--schemas", "/mnt/work/sym.q"]
         self.tick = GuestProcess(guest, f"{self.name}.tick", [*arguments, "--durability", durability])
         self.port = self.tick.port
 

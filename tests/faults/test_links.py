@@ -22,7 +22,7 @@ class Links(Scene):
     def setUp(self):
         super().setUp()
         self.home = self.host("home")
-        options = ("--unix-sockets", "", "--start-grace", "2s", "--node-grace", "1s")
+        options = ("--open", "--unix-sockets", "", "--start-grace", "2s", "--node-grace", "1s")
         self.tp = self.start_at(self.home, "tick", "tick", "sym", self.logs, "-p", PORT, "--schemas", self.directory / "sym.q", *options)
         self.tp.port
         self.where, self.nodes = {self.tp: self.home}, []
