@@ -5,8 +5,8 @@
     deploy/cloudformation/combine.py --check    fails if elastick.yaml is out of date
 
 What rdb-cluster.yaml imports from the tickerplant's stack becomes what that stack would have exported. Parameters, rules
-and conditions that both have must be the same in both. Works on the text, so that comments stay beside what they explain;
-comments between resources are left out, since a template that is sent along may have 51200 bytes.
+and conditions that both have must be the same in both. Comments, blank lines and the
+dashboard's indentation are left out, since a template in a request may have 51200 bytes.
 """
 
 import re
@@ -18,6 +18,8 @@ OUT = HERE / "elastick.yaml"
 SECTIONS = ["Parameters", "Rules", "Conditions", "Resources", "Outputs"]
 DROPPED = {"TICKSTACK"}
 IMPORT = re.compile(r"Fn::ImportValue: !Sub '\$\{TICKSTACK\}-(\w+)'")
+# Indentation of the dashboard's JSON below that of its text.
+JSON_INDENT = re.compile(r'^ {11,}(?=[\["{}\]])')
 
 HEAD = """\
 # Made by combine.py from tickerplant.yaml and rdb-cluster.yaml: change those.
@@ -39,11 +41,13 @@ Metadata:
         Parameters: [PURCHASE, WARMPOOL, LAUNCHTIMEOUT, LEAVETIMEOUT, TURNOFF, TURNON, TIMEZONE]
       - Label: {default: Keeping and watching}
         Parameters: [BACKUP, KMSKEY, LOGRETENTION, LOGALARM, LAGALARM, ALARMTOPIC]
+      - Label: {default: Access}
+        Parameters: [USERSSECRET]
 """
 
 
 def parse(text):
-    """{section: {name: its lines}}; comments before a name are left out."""
+    """{section: {name: its lines}} without comments."""
     sections, section, name = {}, None, None
     for line in text.splitlines():
         if top := re.match(r"(\w+):$", line):
@@ -51,8 +55,8 @@ def parse(text):
         elif entry := re.match(r"  ([\w:]+):", line):
             name = entry[1]
             section[name] = [line]
-        elif line.startswith("  #"):
-            name = None
+        elif line.lstrip().startswith("# "):
+            name = None if line.startswith("  #") else name
         elif line.strip() and name is not None:
             section[name].append(line)
     return sections
@@ -84,14 +88,13 @@ def combine(tick_text, rdb_text):
         for name, lines in rdb[section].items():
             if name in DROPPED:
                 continue
-            lines = [resolved(line) for line in lines]
+            lines = [JSON_INDENT.sub(" " * 10, resolved(line)) for line in lines]
             if merged.setdefault(name, lines) != lines:
                 raise SystemExit(f"combine.py: {section} {name} differs between the two templates")
             if name == "RdbGroup" and section == "Resources":
                 lines.insert(2, "    DependsOn: TickGroup")
-        gap = "\n\n" if section == "Resources" else "\n"
-        out.append(f"{section}:\n" + gap.join("\n".join(lines) for lines in merged.values()) + "\n")
-    text = "\n".join(out)
+        out.append(f"{section}:\n" + "\n".join("\n".join(lines) for lines in merged.values()) + "\n")
+    text = re.sub(r":\n +(?=!(Ref|Sub) )", ": ", "\n".join(out))
     if "TICKSTACK" in text:
         raise SystemExit("combine.py: something of the other stack is left")
     return text

@@ -4,6 +4,7 @@ import collections
 import datetime
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -13,7 +14,7 @@ import time
 
 from aws.cloud import account, image, units
 from aws.cloud.scene import CloudScene, binary, instance_environment
-from harness.client import Connection
+from harness.client import Connection, KdbError
 from harness.cluster import GONE
 from harness.process import ROOT, eventually, reserve_port
 
@@ -30,6 +31,8 @@ SETTLE_S = 120
 
 class Stack(CloudScene):
     """The template's stack; its instances run elastick as the units start it."""
+
+    asks_as = "tests:"
 
     def setUp(self):
         super().setUp()
@@ -62,8 +65,8 @@ class Stack(CloudScene):
         )
         stack = self.cloudformation.describe_stacks(StackName=self.stack)["Stacks"][0]
         self.assertEqual(stack["StackStatus"], "CREATE_COMPLETE", stack.get("StackStatusReason"))
-        outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-        self.tick_group, self.rdb_group = outputs["TickGroup"], outputs["RdbGroup"]
+        self.outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+        self.tick_group, self.rdb_group = self.outputs["TickGroup"], self.outputs["RdbGroup"]
 
     def program(self, machine):
         """User data, boot script and units; tags replace what cannot exist here: ports, no NFS, the path of the schema."""
@@ -82,7 +85,7 @@ class Stack(CloudScene):
 
     def ask(self, question):
         try:
-            with Connection(self.port, deadline_s=20) as connection:
+            with Connection(self.port, self.asks_as, deadline_s=20) as connection:
                 return connection.ask(question)
         except GONE:
             return None
@@ -137,6 +140,64 @@ class Stack(CloudScene):
                 return None
             found += [(node, first, last, proof) for (first, last), proof in windows.items()]
         return found
+
+
+USERS = """
+[users.ann]
+password = "correct horse"
+roles = ["publish", "query"]
+
+[users.ops]
+password = "battery staple"
+roles = ["query", "operator"]
+"""
+
+
+class Secrets(Stack):
+    """A stack with a users file: its nodes join with the cluster's secret."""
+
+    asks_as = "ops:battery staple"
+
+    def setUp(self):
+        super().setUp()
+        secrets = self.api.client("secretsmanager")
+        self.users = secrets.create_secret(Name=f"users{os.getpid()}", SecretString=USERS)["ARN"]
+        self.addCleanup(secrets.delete_secret, SecretId=self.users, ForceDeleteWithoutRecovery=True)
+
+    def test_nodes_join_with_the_secret_and_callers_are_users(self):
+        self.deploy(
+            SCALETHRESHOLD="45", ROLLTHRESHOLD="70", USERSSECRET=self.users,
+            RDBOPTIONS="--memory 64MiB --query-threads 1", TICKOPTIONS="--start-grace 3s",
+        )  # fmt: skip
+        self.eventually(lambda: "live" in self.states(), "the node is live", SETTLE_S)
+        ((_, name, node),) = self.queue()
+        with Connection(self.port, "ann:correct horse") as ann:
+            with self.assertRaisesRegex(KdbError, "access"):
+                ann.ask(".u.endofday[]")
+        for port in (self.port, node):
+            for login in ("tests:", "ann:wrong", "cluster:"):
+                with self.subTest(login), self.assertRaises(GONE + (KdbError,)), Connection(port, login) as stranger:
+                    stranger.ask("1+1")
+        self.a_node_without_the_secret_stays_outside(name)
+        self.no_secret_is_in_the_open()
+
+    def a_node_without_the_secret_stays_outside(self, name):
+        address = f"127.0.0.1:{self.port}:ann:correct horse"
+        rogue = self.start("rogue", "rdb", address, "-p", "0", "--queue", self.rdb_group, "--node", "rogue")
+        self.eventually(lambda: "access" in rogue.printed(), "the node without the secret is rejected")
+        self.assertEqual([node for _, node, _ in self.queue()], [name])
+
+    def no_secret_is_in_the_open(self):
+        secret = self.api.client("secretsmanager").get_secret_value(SecretId=self.outputs["ClusterSecret"])["SecretString"]
+        for machine in self.machines.all():
+            told = [machine.printed(), json.dumps(machine.view), (machine.home / "etc/elastick/env").read_text()]
+            for pid in machine.home.glob("elastick-[rt]*.service.pid"):
+                told += [(pathlib.Path("/proc") / pid.read_text() / file).read_text() for file in ("cmdline", "environ")]
+            for text in told:
+                self.assertNotIn(secret, text)
+                self.assertNotIn("battery staple", text)
+            kept = machine.home / "secrets" / "cluster-secret"
+            self.assertEqual((kept.read_text().strip(), kept.stat().st_mode & 0o777), (secret, 0o400))
 
 
 class Day(Stack):

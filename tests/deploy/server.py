@@ -1,15 +1,19 @@
-"""Runs the API server with fixes for stacks created by a change set, as `aws cloudformation deploy` does.
+"""Runs the API server with generated secrets, and with fixes for stacks created by a change set, as `aws cloudformation deploy` does.
 
     python server.py PATH_OF_moto_run.py -H HOST -p PORT
 
-Without them the server loses their outputs, exports and imports.
+Without the fixes the server loses their outputs, exports and imports.
 """
 
+import pathlib
 import runpy
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from aws.cloud.server import secret
 from moto.cloudformation.models import CloudFormationBackend
 
+assert secret.Secret
 execute = CloudFormationBackend.execute_change_set
 
 

@@ -12,7 +12,7 @@ from .metadata import Metadata
 
 ROOT = pathlib.Path(__file__).parents[2]
 BOOT = ROOT / "deploy" / "userdata" / "elastick-boot"
-TOOLS = "bash awk cat chmod curl env flock install mktemp mv sleep sort tail timeout".split()
+TOOLS = "bash awk cat chmod curl env flock head install mktemp mv rm sleep sort tail timeout".split()
 
 NODE = {
     "APP": "r-asg",
@@ -77,6 +77,7 @@ class Boot(unittest.TestCase):
             "BOOT_EFS": str(self.folder / "efs"),
             "BOOT_UNITS": str(self.folder / "units"),
             "BOOT_LOCK": str(self.folder / "lock"),
+            "BOOT_SECRETS": str(self.folder / "secrets"),
             "BOOT_PAUSE": "0",
             "BOOT_TRIES": "3",
             "CALLS": str(self.folder / "calls"),
@@ -189,6 +190,114 @@ class Logs(Boot):
         self.instance({**NODE, "LOGGROUP": "/elastick/stack"})
         self.boots()
         self.assertEqual(self.calls("systemctl")[-1], "start --no-block elastick-rdb.service")
+
+
+CLUSTER = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cluster-AbCdEf"
+USERS = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:firm/users-AbCdEf"
+# The AWS CLI with two secrets.
+SECRETS = RECORDING + f"""case "$*" in
+  *"get-secret-value --secret-id {CLUSTER} "*) echo 0123456789abcdef0123 ;;
+  *"get-secret-value --secret-id {USERS} "*) printf '[users.ann]\\npassword = "pw"\\n\\n' ;;
+  *) exit 254 ;;
+esac
+"""
+
+
+class Secrets(Boot):
+    def setUp(self):
+        super().setUp()
+        self.command("aws", SECRETS)
+
+    def drop_in(self, unit):
+        return self.folder / "units" / f"{unit}.service.d" / "secrets.conf"
+
+    def test_both_secrets_become_credentials_of_the_unit(self):
+        for tags, unit in ((NODE, "elastick-rdb"), (TICK, "elastick-tick")):
+            with self.subTest(unit):
+                self.instance({**tags, "CLUSTERSECRET": CLUSTER, "USERSSECRET": USERS})
+                self.boots()
+                folder = self.folder / "secrets"
+                lines = self.drop_in(unit).read_text().splitlines()
+                self.assertEqual(
+                    lines,
+                    [
+                        "[Service]",
+                        f"LoadCredential=cluster-secret:{folder}/cluster-secret",
+                        "Environment=ELASTICK_CLUSTER_SECRET_FILE=%d/cluster-secret",
+                        f"LoadCredential=users.toml:{folder}/users.toml",
+                        "Environment=ELASTICK_USERS=%d/users.toml",
+                    ],
+                )
+                calls = self.calls("systemctl")
+                self.assertLess(calls.index("daemon-reload"), calls.index(f"start --no-block {unit}.service"))
+
+    def test_a_secret_is_in_its_file_and_nowhere_else(self):
+        self.instance({**NODE, "CLUSTERSECRET": CLUSTER, "USERSSECRET": USERS})
+        done = self.boots()
+        files = {path.name: path for path in (self.folder / "secrets").iterdir()}
+        self.assertEqual(set(files), {"cluster-secret", "users.toml"})
+        self.assertEqual(files["cluster-secret"].read_text().strip(), "0123456789abcdef0123")
+        self.assertIn('password = "pw"', files["users.toml"].read_text())
+        for path in files.values():
+            self.assertEqual(path.stat().st_mode & 0o777, 0o400)
+        self.assertEqual((self.folder / "secrets").stat().st_mode & 0o777, 0o700)
+        others = [path for path in self.folder.rglob("*") if path.is_file() and path.parent.name not in ("secrets", "bin")]
+        for text in (done.stdout, done.stderr, *(path.read_text() for path in others)):
+            self.assertNotIn("0123456789abcdef0123", text)
+            self.assertNotIn('"pw"', text)
+
+    def test_without_secrets_the_unit_gets_none(self):
+        self.instance({**NODE, "USERSSECRET": ""})
+        self.boots()
+        self.assertFalse(self.drop_in("elastick-rdb").exists())
+        self.assertEqual(self.calls("aws"), [])
+
+    def test_a_secret_that_the_instance_has_no_longer_is_taken_from_the_unit(self):
+        self.instance({**NODE, "CLUSTERSECRET": CLUSTER, "USERSSECRET": USERS})
+        self.boots()
+        self.instance({**NODE, "CLUSTERSECRET": CLUSTER, "USERSSECRET": ""})
+        self.boots()
+        self.assertNotIn("users.toml", self.drop_in("elastick-rdb").read_text())
+        self.assertEqual([path.name for path in (self.folder / "secrets").iterdir()], ["cluster-secret"])
+
+    def test_a_secret_that_cannot_be_fetched_starts_nothing(self):
+        self.command("aws", RECORDING + "echo half-a-secret; exit 254\n")
+        self.instance({**NODE, "CLUSTERSECRET": CLUSTER})
+        self.refuses(CLUSTER, "secretsmanager:GetSecretValue", "CLUSTERSECRET")
+        self.assertEqual(len(self.calls("aws")), 3)
+        self.assertEqual(list((self.folder / "secrets").iterdir()), [])
+
+    def test_a_secret_without_text_starts_nothing(self):
+        for text in ("echo None", "true"):
+            with self.subTest(text):
+                self.command("aws", f"{RECORDING}{text}\n")
+                self.instance({**NODE, "USERSSECRET": USERS})
+                self.refuses(USERS, "holds no text")
+                self.assertEqual(list((self.folder / "secrets").iterdir()), [])
+
+    def test_a_tag_that_names_no_secret_is_refused(self):
+        for value in ("hunter2", "arn:aws:s3:::bucket", f"{CLUSTER} --debug"):
+            with self.subTest(value):
+                self.instance({**NODE, "CLUSTERSECRET": value})
+                self.refuses("tag CLUSTERSECRET", "not the ARN of a secret")
+                self.assertEqual(self.calls("aws"), [])
+
+    def test_without_the_aws_cli_it_says_what_to_install(self):
+        (self.bin / "aws").unlink()
+        self.instance({**NODE, "CLUSTERSECRET": CLUSTER})
+        self.refuses("CLUSTERSECRET", "install the AWS CLI")
+
+
+class MetadataService(Boot):
+    def test_a_unit_that_does_not_call_aws_gets_no_way_to_the_role(self):
+        self.instance({**NODE, "ELASTICK_FLEET": "none"})
+        self.boots()
+        drop_in = self.folder / "units" / "elastick-rdb.service.d" / "metadata.conf"
+        self.assertEqual(drop_in.read_text(), "[Service]\nIPAddressDeny=169.254.169.254 fd00:ec2::254\n")
+        self.assertEqual(self.calls("systemctl")[0], "daemon-reload")
+        self.instance(NODE)
+        self.boots()
+        self.assertFalse(drop_in.exists())
 
 
 class Mounting(Boot):

@@ -90,5 +90,10 @@ class Parameters(unittest.TestCase):
             self.assertIsNotNone(self.refused(ROLLTIME=text), text)
         self.assertIsNone(self.refused(ROLLTIME="17:00 America/New_York"))
 
+    def test_users_are_named_by_the_arn_of_a_secret(self):
+        for text in ("users", "arn:aws:ssm:eu-west-1:123456789012:parameter/users", "[users.ann]"):
+            self.assertIsNotNone(self.refused(USERSSECRET=text), text)
+        self.assertIsNone(self.refused(USERSSECRET="arn:aws:secretsmanager:eu-west-1:123456789012:secret:firm/users-AbCdEf"))
+
     def test_two_ports_are_two(self):
         self.assertIn("are the same", self.refused(TICKPORT="5011"))

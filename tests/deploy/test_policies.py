@@ -24,8 +24,8 @@ NODE_CHANGES = {
 }
 
 
-# Calls of the mount helper and of the agents of Systems Manager and CloudWatch.
-OTHERS = {"elasticfilesystem", "ssm", "ssmmessages", "logs"}
+# Calls of the mount helper, of the agents of Systems Manager and CloudWatch, and of Secrets Manager in the caller's name.
+OTHERS = {"elasticfilesystem", "ssm", "ssmmessages", "logs", "kms"}
 
 
 def called():
@@ -126,6 +126,31 @@ class Policies(unittest.TestCase):
             limits["route53:ChangeResourceRecordSetsNormalizedRecordNames"], [{"Fn::Sub": "tick.${ZONENAME}"}]
         )
         self.assertEqual(limits["route53:ChangeResourceRecordSetsRecordTypes"], ["A"])
+
+    def test_a_role_reads_the_secrets_of_its_stack_and_no_other(self):
+        users = {"Fn::If": ["HasUsers", {"Ref": "USERSSECRET"}, {"Ref": "AWS::NoValue"}]}
+        exported = {"Fn::ImportValue": {"Fn::Sub": "${TICKSTACK}-ClusterSecret"}}
+        own = {"Ref": "ClusterSecret"}
+        for name, role in roles():
+            if role == "NoRebalanceRole":
+                continue
+            found = [resources for actions, resources, _ in statements(name, role) if "secretsmanager:GetSecretValue" in actions]
+            self.assertEqual(found, [[exported if name == "rdb-cluster" else own, users]], f"{role} of {name}")
+
+    def test_a_key_decrypts_for_secrets_manager_only(self):
+        wanted = {"StringEquals": {"kms:ViaService": {"Fn::Sub": "secretsmanager.${AWS::Region}.${AWS::URLSuffix}"}}}
+        for name, role in roles():
+            for actions, _, condition in statements(name, role):
+                if any(action.startswith("kms:") for action in actions):
+                    self.assertEqual((actions, condition), (["kms:Decrypt"], wanted), f"{role} of {name}")
+
+    def test_the_secret_is_generated_and_no_tag_or_user_data_holds_one(self):
+        for name in ("elastick", "tickerplant"):
+            properties = templates.resources(name)["ClusterSecret"]["Properties"]
+            self.assertNotIn("SecretString", properties)
+            self.assertGreaterEqual(properties["GenerateSecretString"]["PasswordLength"], 32)
+        for name in templates.NAMES:
+            self.assertNotIn("{{resolve:", templates.path(name).read_text(), name)
 
     def test_nobody_but_ec2_and_the_scheduler_takes_a_role(self):
         for name, role in roles():

@@ -104,6 +104,15 @@ class Roles(unittest.TestCase):
             self.refused(ec2.terminate_instances, InstanceIds=[instance])
             self.refused(ec2.create_tags, Resources=[instance], Tags=[{"Key": "APP", "Value": "x"}])
 
+    def test_instances_read_the_cluster_s_secret_and_no_other(self):
+        own = self.whole["ClusterSecret"]
+        other = self.api.client("secretsmanager").create_secret(Name="payroll", SecretString="42")["ARN"]
+        for group in (self.whole["RdbGroup"], self.whole["TickGroup"], self.other["RdbGroup"]):
+            _, secrets = self.as_instance_of(group, "secretsmanager")
+            self.assertEqual(len(secrets.get_secret_value(SecretId=own)["SecretString"]), 48)
+            self.refused(secrets.get_secret_value, SecretId=other)
+            self.refused(secrets.put_secret_value, SecretId=own, SecretString="mine")
+
     def test_a_node_has_hooks_and_a_tickerplant_has_none(self):
         scaling = self.api.client("autoscaling")
         found = scaling.describe_lifecycle_hooks(AutoScalingGroupName=self.whole["RdbGroup"])["LifecycleHooks"]

@@ -48,6 +48,9 @@ class Everything(CloudTest):
             "TICKERPLANT": "tick.elastick.internal",
             "TICKPORT": "5010",
             "LOGGROUP": self.stack.outputs["LogGroup"],
+            "CLUSTERSECRET": self.stack.outputs["ClusterSecret"],
+            "USERSSECRET": "",
+            "ELASTICK_OPEN": "true",
             "SCALETHRESHOLD": "60",
             "ROLLTHRESHOLD": "80",
             "ELASTICK_PORT": "5011",
@@ -67,6 +70,9 @@ class Everything(CloudTest):
             "ACCESSPOINT": self.stack.outputs["AccessPoint"],
             "TICKERPLANT": "tick.elastick.internal",
             "HOSTEDZONE": self.stack.outputs["HostedZone"],
+            "CLUSTERSECRET": self.stack.outputs["ClusterSecret"],
+            "USERSSECRET": "",
+            "ELASTICK_OPEN": "true",
             "ELASTICK_PORT": "5010",
             "ELASTICK_SRC": "sym",
             "ELASTICK_ROLL": "00:00 Etc/UTC",
@@ -139,7 +145,22 @@ class Everything(CloudTest):
         self.assertEqual(told[0], told[1])
 
 
+    def test_the_cluster_secret_is_random_and_long(self):
+        secrets = self.cloud.client("secretsmanager")
+        value = secrets.get_secret_value(SecretId=self.stack.outputs["ClusterSecret"])["SecretString"]
+        self.assertRegex(value, r"\A[A-Za-z0-9]{48}\Z")
+
+
 class Variants(CloudTest):
+    def test_with_users_no_server_is_open(self):
+        secrets = self.cloud.client("secretsmanager")
+        arn = secrets.create_secret(Name="users", SecretString="[users.ann]\n")["ARN"]
+        stack = self.cloud.launch("elastick", "users", ZONENAME="users.internal", USERSSECRET=arn, **PAPER)
+        more = self.cloud.launch("rdb-cluster", "users-too", TICKSTACK="users", USERSSECRET=arn, **PAPER)
+        for tags in (stack.instance_tags("TickGroup"), stack.instance_tags("RdbGroup"), more.instance_tags("RdbGroup")):
+            self.assertEqual((tags["USERSSECRET"], tags["ELASTICK_OPEN"]), (arn, "false"))
+            self.assertEqual(tags["CLUSTERSECRET"], stack.outputs["ClusterSecret"])
+
     def test_several_zones_have_a_mount_target_each(self):
         _, subnets = self.cloud.needed()
         zones = {"SUBNETID2": subnets[1], "SUBNETID3": subnets[2]}

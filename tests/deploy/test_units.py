@@ -17,8 +17,9 @@ SCRIPTS = [
     for path in sorted((ROOT / "deploy" / folder).rglob("*"))
     if path.is_file() and path.read_bytes().startswith((b"#!/usr/bin/env bash", b"#!/bin/sh", b"#!/bin/bash"))
 ]
-# Maximum exposure of `systemd-analyze security`, times ten. A unit without hardening has 96.
-EXPOSURE_MOST = 20
+# Maximum exposure of `systemd-analyze security`, times ten. A unit without hardening has 96; one that mounts for the host keeps root and
+# the host's mount namespace.
+EXPOSURE_MOST = {"tick": 20, "rdb": 20, "announce": 20, "logs": 20, "boot": 60}
 
 
 def needs(tool, package):
@@ -68,11 +69,11 @@ class Units(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     @needs("systemd-analyze", "systemd")
-    def test_units_that_serve_are_exposed_little(self):
-        for name in ("tick", "rdb", "announce", "logs"):
+    def test_units_are_exposed_little(self):
+        for name, most in EXPOSURE_MOST.items():
             with self.subTest(name):
                 unit = SYSTEMD / f"elastick-{name}.service"
-                done = run("systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE_MOST}", "--no-pager", unit)
+                done = run("systemd-analyze", "security", "--offline=true", f"--threshold={most}", "--no-pager", unit)
                 self.assertEqual(done.returncode, 0, done.stdout)
 
     @needs("systemd-sysusers", "systemd")

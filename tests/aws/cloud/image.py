@@ -10,7 +10,7 @@ import sys
 from harness.process import ROOT
 
 DEPLOY = pathlib.Path(os.environ.get("ELASTICK_DEPLOY", ROOT / "deploy"))
-TOOLS = "awk basename bash cat chmod curl env flock install mktemp mv sleep sort tail timeout".split()
+TOOLS = "awk basename bash cat chmod curl env flock head install mktemp mv rm sleep sort tail timeout".split()
 
 # Starts a unit: the simulated systemd reads the file.
 SYSTEMCTL = """#!/usr/bin/env bash
@@ -30,20 +30,27 @@ FINDMNT = """#!/usr/bin/env bash
 [ -e "$MACHINE/mounted" ] || exit 1
 echo nfs4
 """
-# The boot script's only call of the AWS CLI, with the instance's credentials.
+# The boot script's calls of the AWS CLI, with the instance's credentials.
 AWS = """#!{python}
 import json, os, sys
 import boto3
 words = sys.argv[1:]
 value = lambda name: words[words.index(name) + 1]
-if "change-resource-record-sets" not in words:
-    sys.exit(252)
-client = boto3.client("route53", region_name="us-east-1")
-try:
+def change_records():
+    client = boto3.client("route53", region_name="us-east-1")
     client.change_resource_record_sets(HostedZoneId=value("--hosted-zone-id"), ChangeBatch=json.loads(value("--change-batch")))
+    return "PENDING"
+def get_secret():
+    client = boto3.client("secretsmanager", region_name="us-east-1")
+    return client.get_secret_value(SecretId=value("--secret-id"))["SecretString"]
+calls = {{"change-resource-record-sets": change_records, "get-secret-value": get_secret}}
+call = next((calls[word] for word in words if word in calls), None)
+if call is None:
+    sys.exit(252)
+try:
+    print(call())
 except Exception as error:
     sys.exit(str(error))
-print("PENDING")
 """
 
 
@@ -69,5 +76,6 @@ def lay_out(machine, directory, binary, efs):
         "BOOT_EFS": str(efs),
         "BOOT_UNITS": str(directory / "units-made"),
         "BOOT_LOCK": str(directory / "boot.lock"),
+        "BOOT_SECRETS": str(directory / "secrets"),
         "BOOT_PAUSE": "0.2",
     }

@@ -4,13 +4,14 @@
 
 DIRECTORY holds `user-data` and `units/`; the instance's commands (`bin/`) come first in PATH. Supports only what the units use:
 EnvironmentFile, ExecStart, ExecStop, Restart and its exit codes, readiness notification, Wants and BindsTo between
-units. It ignores sandboxing, accounts and limits, and has shorter restart delays.
+units, LoadCredential and Environment of a drop-in. It ignores sandboxing, accounts and limits, and has shorter restart delays.
 """
 
 import configparser
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,8 +40,24 @@ class Unit:
     def get(self, section, key, default=""):
         return self.parsed.get(section, key, fallback=default)
 
+    def credentials(self):
+        """Environment from drop-ins, which names the copies of the unit's credentials."""
+        folder = self.machine.directory / "credentials" / self.name
+        found = {}
+        for path in (self.machine.directory / "units-made" / f"{self.name}.d").glob("*.conf"):
+            for key, _, value in (line.partition("=") for line in path.read_text().splitlines()):
+                if key == "LoadCredential":
+                    name, _, source = value.partition(":")
+                    folder.mkdir(parents=True, exist_ok=True)
+                    (folder / name).unlink(missing_ok=True)
+                    shutil.copy(source, folder / name)
+                elif key == "Environment":
+                    name, _, text = value.partition("=")
+                    found[name] = text.replace("%d", str(folder))
+        return found
+
     def environment(self):
-        found = dict(os.environ)
+        found = {**os.environ, **self.credentials()}
         path = self.get("Service", "EnvironmentFile")
         if path:
             for line in self.machine.at(path).read_text().splitlines():

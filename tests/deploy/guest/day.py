@@ -18,9 +18,15 @@ TAGS = {
     "EFS": FILE_SYSTEM,
     "EFSPLAIN": "yes",
     "TICKERPLANT": "localhost",
+    "CLUSTERSECRET": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:cluster-AbCdEf",
+    "USERSSECRET": "",
+    "ELASTICK_OPEN": "true",
     "ELASTICK_PORT": "5010",
     "ELASTICK_OPTIONS": "--durability os --limit-connections 100",
 }
+
+
+SECRET = "in-no-environment-and-no-journal"
 
 
 def sh(command, check=True):
@@ -87,6 +93,17 @@ def it_cannot_do_what_it_need_not(metadata):
     assert fields["NoNewPrivs"] == "1" and fields["CapEff"].strip("0") == "" and fields["Seccomp"] == "2", status
     assert fields["Uid"].split()[0] == "5010", status
     return f"uid {fields['Uid'].split()[0]}, no capabilities, seccomp filter"
+
+
+def the_secret_is_a_credential_of_the_unit(metadata):
+    assert sh("stat -c '%a %U' /run/elastick/cluster-secret") == "400 root", sh("ls -l /run/elastick")
+    assert sh("stat -f -c %T /run/elastick") == "tmpfs", sh("findmnt")
+    pid = show("elastick-tick.service", "MainPID")["MainPID"]
+    environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    copy = next(line.partition("=")[2] for line in environ if line.startswith("ELASTICK_CLUSTER_SECRET_FILE="))
+    assert copy == "/run/credentials/elastick-tick.service/cluster-secret", copy
+    assert SECRET not in "".join(environ) + sh("journalctl -b --no-pager")
+    return copy
 
 
 def local_clients_find_the_abstract_socket(metadata):
@@ -176,6 +193,7 @@ STEPS = [
     an_instance_becomes_a_tickerplant,
     it_takes_updates_on_the_mount,
     it_cannot_do_what_it_need_not,
+    the_secret_is_a_credential_of_the_unit,
     local_clients_find_the_abstract_socket,
     a_hung_tickerplant_is_replaced,
     a_mount_that_goes_stops_it_first,
@@ -192,12 +210,16 @@ def main():
     sh("ip link set lo up")
     file_system()
     metadata = Metadata(tags=TAGS)
+    cli = pathlib.Path("/usr/bin/aws")
+    cli.write_text(f"#!/bin/sh\necho {SECRET}\n")
+    cli.chmod(0o755)
     # Shorten the watchdog timeout: the test is about the effect, not the duration.
     for unit, lines in {
         "elastick-boot": f"Environment=AWS_EC2_METADATA_SERVICE_ENDPOINT={metadata.url} PATH=/usr/sbin:/usr/bin:/sbin:/bin",
         # No fleet: this test does not cover it, and a binary without the feature `aws` has none.
         "elastick-tick": "WatchdogSec=8\nUnsetEnvironment=ELASTICK_FLEET",
-        "elastick-rdb": "WatchdogSec=25\nUnsetEnvironment=ELASTICK_FLEET",
+        "elastick-rdb": "WatchdogSec=25\nUnsetEnvironment=ELASTICK_FLEET\nLoadCredential=cluster-secret:/run/elastick/cluster-secret\n"
+        "Environment=ELASTICK_CLUSTER_SECRET_FILE=%d/cluster-secret",
     }.items():
         folder = pathlib.Path(f"/run/systemd/system/{unit}.service.d")
         folder.mkdir(parents=True)

@@ -5,7 +5,7 @@ import sys
 
 import moto.server
 
-from . import control, groups, hooks, schedule, stacks
+from . import control, groups, hooks, schedule, secret, stacks
 
 
 def main():
@@ -13,6 +13,7 @@ def main():
     groups.install()
     hooks.install()
     stacks.install()
+    assert secret.Secret
     schedule.install()
     serve = moto.server.main
 

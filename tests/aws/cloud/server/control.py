@@ -38,7 +38,8 @@ def call_of(environ, body):
         form = dict(urllib.parse.parse_qsl(body.decode("utf-8", "replace")))
         action, params = form.pop("Action", environ.get("PATH_INFO", "")), form
         params.pop("Version", None)
-    return {"key": key, "region": region, "service": service, "action": action, "params": params, "rpc": bool(rpc)}
+    found = {"key": key, "region": region, "service": service, "action": action, "params": params}
+    return {**found, "rpc": bool(rpc), "json": "HTTP_X_AMZ_TARGET" in environ}
 
 
 def record_changes(path, body):
@@ -53,6 +54,8 @@ def error(call, code, message):
     request = uuid.uuid4()
     if call["rpc"]:
         return "403 Forbidden", "application/cbor", cbor2.dumps({"__type": code, "message": message})
+    if call["json"]:
+        return "400 Bad Request", "application/x-amz-json-1.1", json.dumps({"__type": code, "Message": message}).encode()
     text = message.replace("&", "&amp;").replace("<", "&lt;")
     if call["service"] == "ec2":
         code = "UnauthorizedOperation" if code == "AccessDenied" else code
