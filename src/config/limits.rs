@@ -99,8 +99,8 @@ limits! {
         "Maximum nesting of lists in a message or log record";
     connections, "limit-connections", count, 4096, "4096", [Tick, Rdb],
         "Maximum number of connections";
-    address_connections, "limit-address-connections", count, 1024, "1024", [Tick, Rdb],
-        "Maximum number of connections of one other machine's address";
+    address_connections, "limit-address-connections", count, 2048, "2048", [Tick, Rdb],
+        "Maximum number of connections of one address";
     user_connections, "limit-user-connections", count, 1024, "1024", [Tick, Rdb],
         "Maximum number of connections of one user, where users are checked";
     half_open, "limit-half-open", count, 512, "512", [Tick, Rdb],

@@ -372,7 +372,7 @@ impl<S: Service> Reactor<S> {
                     return;
                 }
             };
-            if let Err((limit, most)) = self.has_room_for(ip, local) {
+            if let Err((limit, most)) = self.has_room_for(ip) {
                 metrics::refused(limit);
                 tracing::warn!(%ip, "connection rejected: {most} are open (--{})", limit.spec().name);
                 continue;

@@ -1,5 +1,6 @@
 //! A node (`elastick rdb`): one real-time database process of a queue. See `README.md` beside this file.
 
+mod asker;
 pub mod capacity;
 pub mod day_end;
 pub mod deadline_lock;

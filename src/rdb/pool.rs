@@ -5,10 +5,11 @@
 //! have two threads of their own, so that long queries cannot block logins. The owner's `.u.end` has a third kind, as
 //! it may take minutes.
 
+use super::asker::{Asker, asker};
 use super::day_end::Kept;
 use super::deadline_lock::DeadlineLock;
 use super::effects::{Effects, Out};
-use super::host::{Asker, QueryHost, asker};
+use super::host::QueryHost;
 use super::job_queue::JobQueue;
 use super::outlet::LoopMessage;
 use super::printer::Printer;

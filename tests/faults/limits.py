@@ -2,6 +2,7 @@
 effect on the offender, the count at `/metrics` under the limit's name, and that other clients are unaffected."""
 
 import contextlib
+import pathlib
 import re
 import socket
 
@@ -14,6 +15,10 @@ from .others import Others
 
 COUNT = "elastick_limit_refusals_total"
 USED = "elastick_limit_used_bytes"
+
+
+# Users with roles, for limits that depend on them.
+USERS = pathlib.Path(__file__).with_name("users.toml")
 
 
 def over(limit, value, *more):

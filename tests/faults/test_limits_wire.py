@@ -9,7 +9,7 @@ from harness import kdb, wire
 from harness.certificates import Authority
 from harness.client import Connection
 
-from .limits import Limited, USED, figure, over
+from .limits import Limited, USED, USERS, figure, over
 
 
 def half(length, sent, kind=wire.SYNC):
@@ -113,6 +113,44 @@ class Wire:
             self.assertEqual(crowd[0].ask("1+1").v, 2)
             for h in crowd:
                 h.close()
+
+    @over("limit-half-open", "5", "--limit-handshake-time", "10m")
+    def test_connections_that_never_log_in(self):
+        with self.refused():
+            crowd = [self.connect(self.target, user=None) for _ in range(20)]
+            self.assertEqual(self.connect(self.target).ask("1+1").v, 2)
+            self.assert_closed(crowd[0])
+
+    @over("limit-user-connections", "6", "-U", USERS)
+    def test_connections_of_one_user(self):
+        self.crowd(["ann:"], 6)
+
+    @over("limit-address-connections", "12")
+    def test_connections_of_one_address(self):
+        self.crowd(["ann:", "bob:"], 12)
+
+    @over("limit-reserved-connections", "8", "--limit-connections", "32", "-U", USERS)
+    def test_connections_kept_for_nodes_and_operators(self):
+        self.crowd(["ann:", "bob:"], 24)
+
+    def crowd(self, users, most):
+        """Connects until a connection is rejected, at the latest behind `most` of them."""
+        with self.refused():
+            crowd = []
+            with self.assertRaises(OSError):
+                while len(crowd) <= most:
+                    crowd.append(self.connect(self.target, user=users[len(crowd) % len(users)]))
+            for h in crowd:
+                h.close()
+
+    @over("limit-logins", "1", "-U", USERS)
+    def test_logins_whose_password_is_slow_to_check(self):
+        with self.refused():
+            crowd = [self.connect(self.target, user=None) for _ in range(20)]
+            for h in crowd:
+                h.raw(b"slow:secret\3\0")
+            self.eventually(lambda: self.refusals("limit-logins") > 0, "a login finds no room")
+            self.assert_said("login rejected: too many logins at once .--limit-logins")
 
     @over("limit-handshake", "64B")
     def test_a_login_too_long(self):

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 impl<S: Service> Reactor<S> {
-    /// Whether a further connection from this address fits. Those of this machine share one address and have no limit of their own.
-    pub(super) fn has_room_for(&self, ip: IpAddr, local: bool) -> Result<(), (Limit, usize)> {
+    /// Whether a further connection from this address fits. Unix domain sockets count as one address.
+    pub(super) fn has_room_for(&self, ip: IpAddr) -> Result<(), (Limit, usize)> {
         let limits = &self.control.limits;
         if self.control.open() >= limits.connections {
             return Err((Limit::connections, limits.connections));
         }
-        if !local && self.control.open_from(ip) >= limits.address_connections {
+        if self.control.open_from(ip) >= limits.address_connections {
             return Err((Limit::address_connections, limits.address_connections));
         }
         Ok(())
