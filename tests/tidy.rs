@@ -117,7 +117,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (&["src/rdb/day_end.rs", "src/rdb/shared.rs"], "the state that threads share holds the ends of days"),
     (
-        &["src/rdb/host.rs", "src/rdb/outlet.rs", "src/rdb/pool.rs", "src/rdb/scope.rs"],
+        &["src/rdb/asker.rs", "src/rdb/host.rs", "src/rdb/outlet.rs", "src/rdb/pool.rs", "src/rdb/scope.rs"],
         "a job of the pool, its host and its output name one another",
     ),
     (&["src/cli/q/editor.rs", "src/cli/q/input.rs"], "the editor reads keys, and the input shows what is edited"),
