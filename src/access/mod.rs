@@ -61,6 +61,11 @@ pub trait Access: Send {
     /// Returns what a user may do whose name was verified in another way (by `.z.ac`); `None` for an unknown user.
     fn grants(&self, user: &[u8]) -> Option<Arc<Grants>>;
 
+    /// Returns the user that a verified certificate with this name stands for.
+    fn of_certificate(&self, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Starts to watch the file that the users come from, if there is one; `wake` is called when [`Access::reload`] has something to do.
     ///
     /// # Errors

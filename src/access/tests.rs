@@ -128,7 +128,7 @@ fn a_user_has_the_union_of_the_roles() {
 fn a_user_without_a_password_logs_in_with_a_certificate_only() {
     let users = users("firm.toml", FIRM, &[]).unwrap();
     assert!(users.check(b"node", b"").decide().is_none());
-    assert_eq!(users.of_certificate("rdb.example.com"), Some(&b"node"[..]));
+    assert_eq!(users.of_certificate("rdb.example.com"), Some(b"node".to_vec()));
     assert_eq!(users.of_certificate("other.example.com"), None);
     assert!(users.grants(b"node").is_some_and(|grants| grants.joins(b"rdb") && !grants.has(Role::Query)));
 }

@@ -52,12 +52,6 @@ impl Users {
         Ok(Users { users, any_hash, path, operators, changed: None })
     }
 
-    /// Returns the user with this name in a verified certificate.
-    pub fn of_certificate(&self, name: &str) -> Option<&[u8]> {
-        let mut users = self.users.iter();
-        users.find(|(_, user)| user.certificates.iter().any(|own| own == name)).map(|(name, _)| name.as_slice())
-    }
-
     /// Returns how many passwords are kept in each weak form.
     pub(super) fn weak(&self) -> BTreeMap<&'static str, usize> {
         let mut weak = BTreeMap::new();
@@ -85,6 +79,11 @@ impl Access for Users {
 
     fn grants(&self, user: &[u8]) -> Option<Arc<Grants>> {
         self.users.get(user).map(|user| Arc::clone(&user.grants))
+    }
+
+    fn of_certificate(&self, name: &str) -> Option<Vec<u8>> {
+        let mut users = self.users.iter();
+        users.find(|(_, user)| user.certificates.iter().any(|own| own == name)).map(|(name, _)| name.clone())
     }
 
     fn watch(&mut self, wake: Box<dyn Fn() + Send>) -> io::Result<()> {
@@ -141,6 +140,10 @@ impl Access for WithCluster {
             true => Some(Arc::default()),
             false => self.0.grants(user),
         }
+    }
+
+    fn of_certificate(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.of_certificate(name)
     }
 
     fn watch(&mut self, wake: Box<dyn Fn() + Send>) -> io::Result<()> {

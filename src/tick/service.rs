@@ -271,7 +271,7 @@ impl TickService {
 
     /// Evaluates a message that names no function of `.u`, if its sender may query.
     fn free_query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
-        match gate::may_query(ctl.peer(caller.conn).map(|peer| &*peer.grants)) {
+        match gate::may_query(view.chars(), ctl.peer(caller.conn).map(|peer| &*peer.grants)) {
             Ok(()) => self.query(view, caller, ctl),
             Err(error) => self.failed(&error, caller, ctl),
         }

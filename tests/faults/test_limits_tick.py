@@ -4,7 +4,7 @@ from harness import kdb
 from harness.scene import trades, update
 
 from .evaluations import Evaluations
-from .limits import USED, Slow, figure, over
+from .limits import USED, USERS, Slow, figure, over
 
 
 class AtTheTickerplant(Evaluations, Slow):
@@ -64,7 +64,7 @@ class AtTheTickerplant(Evaluations, Slow):
         for h in (some, other):
             self.assertEqual(h.push()[2]["sym"].v, ["AAA"])
 
-    @over("limit-queue-subscribers", "1", "--node-grace", "300ms")
+    @over("limit-queue-subscribers", "1", "--node-grace", "300ms", "-U", USERS)
     def test_a_node_too_many_in_queues(self):
         with self.refused():
             node = self.rdb(self.tp, name="first")

@@ -190,6 +190,31 @@ class Certificates(Tls):
         self.assertEqual(self.q("1+1", address, **own).strip(), "2")
         self.assertIn("requires a certificate", self.q("1+1", address))
 
+    def test_a_certificate_stands_for_its_user_and_proves_a_node(self):
+        self.environment["SSL_VERIFY_CLIENT"] = "YES"
+        users = self.directory / "users.toml"
+        users.write_text(
+            '[users.ann]\ncertificates = ["ann.example"]\nroles = ["query"]\n'
+            '[users.rdbs]\ncertificates = ["rdb"]\nroles = ["node"]\n'
+        )
+        secret = self.directory / "secret"
+        secret.write_text("the secret of this cluster")
+        secret.chmod(0o600)
+        tp = self.tick("-E", "2", "-U", users, "--cluster-secret-file", secret)
+        own = lambda base: {"SSL_CERT_FILE": f"{base}.pem", "SSL_KEY_FILE": f"{base}.key"}
+        ann = self.authority.issue("ann", names="DNS:ann.example")
+        address = f"tcps://localhost:{tp.port}"
+        self.assertEqual(self.q(".z.u", address, **own(ann)).strip(), "`ann")
+        self.assertIn("access", self.q(".u.endofday[]", address, **own(ann)))
+        self.assertIn("access", self.q("1+1", f"{address}:rdbs:", **own(ann)), "a certificate is no other user's")
+        node = self.authority.issue("node", names="DNS:rdb")
+        other = self.node(tp, "--queue", "rdb", name="other", **self.authority.variables(node))
+        other.wait_for("must know the secret of the cluster")
+        self.node(tp, "--queue", "rdb", name="rdb", **self.authority.variables(node))
+        names = "exec node from .u.asg.tab where state<>`lost"
+        self.eventually(lambda: "rdb" in self.q(names, address, **own(ann)), "the node has joined")
+        self.assertNotIn("other", self.q(names, address, **own(ann)))
+
     def test_a_server_is_verified_unless_that_is_switched_off(self):
         expired = self.authority.issue("old", end="20210101000000Z")
         other = self.authority.issue("other", names="DNS:other.example")

@@ -161,6 +161,18 @@ fn a_subscriber_gets_its_tables_and_symbols_only() {
 }
 
 #[test]
+fn a_stock_subscriber_needs_no_role_to_query() {
+    let firm = Firm::start("roles-stock", &[]);
+    let (mut feed, mut desk) = (firm.login("feed"), firm.login("desk"));
+    feed.request(&trades(0..2)).expect("published");
+    let answer = desk.query("(.u.sub[`;`];`.u `i`L)").expect("subscribed");
+    assert_eq!(answer.item(1).and_then(|position| position.item(0)), Some(Value::Long(1)));
+    feed.request(&trades(2..5)).expect("published");
+    assert_eq!(ids(&told(&mut desk)), [3], "the rows of A");
+    assert_eq!(refused(&mut desk, &text("(.u.sub[`;`];.u.w)")), "access");
+}
+
+#[test]
 fn a_subscription_belongs_to_its_connection() {
     let tick = Tick::start("roles-own", &["--operators", "ops"]);
     let (mut owner, mut other) = (tick.client(), tick.client());

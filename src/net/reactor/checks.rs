@@ -4,6 +4,7 @@ use crate::access::{Access, Brake, Check, Grants, Verify};
 use crate::config::Limit;
 use crate::metrics::{self, Id};
 use crate::net::ConnId;
+use crate::net::tls::Certificate;
 use crate::sys::stack;
 use mio::Waker;
 use std::io;
@@ -84,6 +85,13 @@ impl Checks {
     /// Returns what a user may do whose name was verified in another way.
     pub fn grants(&self, user: &[u8]) -> Option<Arc<Grants>> {
         self.access.grants(user)
+    }
+
+    /// Returns the user of a verified certificate, with what the user may do. A client that names a user must name this one.
+    pub fn certified(&self, certificate: &Certificate, named: &[u8]) -> Option<(Vec<u8>, Arc<Grants>)> {
+        let users = certificate.names().filter_map(|name| self.access.of_certificate(name));
+        let user = users.into_iter().find(|user| named.is_empty() || user == named)?;
+        self.access.grants(&user).map(|grants| (user, grants))
     }
 
     /// Whether users are checked at all.

@@ -5,8 +5,7 @@ use super::{Login, Reactor, Service};
 use crate::access::Grants;
 use crate::config::Limit;
 use crate::metrics::{self, Id};
-use crate::net::connection::Connection;
-use crate::net::connection::PendingLogin;
+use crate::net::connection::{Connection, PendingLogin};
 use crate::net::{CloseReason, ConnId, Peer};
 use proto::handshake::{self, Credentials};
 use std::sync::Arc;
@@ -37,9 +36,17 @@ impl<S: Service> Reactor<S> {
             Ok(Some((_, used))) if used > limit => {
                 self.refuse_long_login(conn);
             }
-            Ok(Some((credentials, used))) => {
+            Ok(Some((mut credentials, used))) => {
                 let login = std::mem::take(&mut connection.login);
                 let rest = login.get(used..).unwrap_or_default().to_vec();
+                let secured = connection.secured().filter(|_| credentials.password.is_empty());
+                let certificate = secured.as_ref().and_then(|secured| secured.certificate.as_ref());
+                let certified = certificate.and_then(|of| self.checks.certified(of, &credentials.user));
+                if let Some((user, grants)) = certified {
+                    credentials.user = user;
+                    self.ask_service(conn, credentials, rest, grants);
+                    return read;
+                }
                 let attempt = Attempt { conn, ip: connection.ip, user: credentials.user.clone() };
                 match self.checks.check(&attempt, &credentials.password, self.control.now) {
                     Checked::Admitted(grants) => self.ask_service(conn, credentials, rest, grants),

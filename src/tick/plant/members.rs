@@ -3,7 +3,7 @@
 use super::Plant;
 use crate::access::Grants;
 use crate::access::member::{self, ClusterSecret, Nonce, Side};
-use crate::net::{ConnId, Links};
+use crate::net::{ConnId, Links, Peer};
 use crate::q::QError;
 use proto::{View, Writer, types};
 use std::collections::HashMap;
@@ -127,12 +127,16 @@ impl Plant {
         Ok(())
     }
 
-    /// Checks that a node may join this queue under this name.
+    /// Checks that a node may join this queue under this name: a verified certificate with the name proves it, too.
     ///
     /// # Errors
     /// `access` without the role for the queue, or without proof where the cluster has a secret.
     pub(super) fn may_join(&self, conn: ConnId, node: &[u8], queue: &[u8], ctl: &dyn Links) -> Result<(), QError> {
-        self.members.may_be(conn, node)?;
+        let certificate = ctl.peer(conn).and_then(Peer::certificate);
+        let is_certified = certificate.is_some_and(|of| of.names().any(|name| name.as_bytes() == node));
+        if !is_certified {
+            self.members.may_be(conn, node)?;
+        }
         may_join(conn, queue, ctl)
     }
 
