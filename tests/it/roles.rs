@@ -169,7 +169,7 @@ fn a_stock_subscriber_needs_no_role_to_query() {
     assert_eq!(answer.item(1).and_then(|position| position.item(0)), Some(Value::Long(1)));
     feed.request(&trades(2..5)).expect("published");
     assert_eq!(ids(&told(&mut desk)), [3], "the rows of A");
-    assert_eq!(refused(&mut desk, &text("(.u.sub[`;`];.u.w)")), "access");
+    assert!(refused(&mut desk, &text("(.u.sub[`;`];.u.w)")).starts_with("access"));
 }
 
 #[test]
