@@ -4,6 +4,7 @@ use super::core::schema::Tables;
 use super::plant::variables::{Names, Variables};
 use super::record::{Call, Expected, Performed};
 use super::sends::{Connections, Sends};
+use crate::access::Grants;
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::account::HeldBytes;
@@ -81,6 +82,11 @@ impl Query {
             answers: Vec::new(),
             answered: false,
         }
+    }
+
+    /// Returns what its client may do; `None` for the owner's timer.
+    pub fn reader(&self) -> Option<&Grants> {
+        self.from.as_ref().map(|from| &*from.peer.grants)
     }
 
     pub fn is_sync(&self) -> bool {

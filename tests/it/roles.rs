@@ -31,6 +31,17 @@ const FIRM: &str = r#"
     password = "r"
     roles = ["query"]
 
+    [roles.trade-reader]
+    query = { trade = true }
+
+    [users.any]
+    password = "a"
+    roles = ["publish"]
+
+    [users.trader]
+    password = "t"
+    roles = ["trade-reader"]
+
     [users.node]
     password = "n"
     roles = ["rdbs", "query"]
@@ -142,6 +153,18 @@ fn a_publisher_publishes_its_tables_only() {
     let mut reader = firm.login("reader");
     eventually(&mut reader, ".u.i", &Value::Long(2));
     assert_eq!(reader.query(".u.stats`refused").expect("an answer"), Value::Long(2));
+}
+
+#[test]
+fn rejected_updates_are_shown_to_those_who_may_query_their_table() {
+    let firm = Firm::start("roles-quarantine", &[]);
+    let (mut any, mut trader, mut reader) = (firm.login("any"), firm.login("trader"), firm.login("reader"));
+    for table in ["trade", "note"] {
+        any.request(&call(".u.upd", [Value::symbol(table), Value::longs([1])])).expect_err("no columns");
+    }
+    let tables = |client: &mut Client| client.query("exec tab from .u.quarantine").expect("answered");
+    assert_eq!(tables(&mut reader), Value::symbols(["trade", "note"]));
+    assert_eq!(tables(&mut trader), Value::symbols(["trade"]));
 }
 
 #[test]

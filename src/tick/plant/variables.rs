@@ -2,6 +2,7 @@
 
 use super::Plant;
 use super::values::{VARIABLES, put_quarantine};
+use crate::access::{Grants, Rows};
 use crate::q::from_view;
 use crate::table::Value;
 use crate::tick::quarantine::Refused;
@@ -108,8 +109,9 @@ impl Variables {
 }
 
 impl Plant {
-    /// Returns the values of some variables now. The caller has settled.
-    pub fn variables(&self, included: Names) -> Variables {
+    /// Returns the values of some variables now, as far as `reader` may see them: rejected updates only of tables that it may query. The
+    /// caller has settled.
+    pub fn variables(&self, included: Names, reader: Option<&Grants>) -> Variables {
         let mut objects = Vec::with_capacity(512);
         let mut variables = Variables { included, ..Variables::default() };
         for (at, (name, place)) in VARIABLES.iter().zip(&mut variables.places).enumerate() {
@@ -125,7 +127,10 @@ impl Plant {
             *place = start..objects.len();
         }
         if !Variables::default().include(Names(included.0 & Names::of(b".u.quarantine").0)) {
-            variables.quarantine = self.quarantine.iter().map(Arc::clone).collect();
+            let may_read =
+                |refused: &Refused| reader.is_none_or(|grants| grants.query.of(&refused.table) == Some(Rows::All));
+            let readable = self.quarantine.iter().filter(|refused| may_read(refused));
+            variables.quarantine = readable.map(Arc::clone).collect();
         }
         variables.objects = objects;
         variables

@@ -86,7 +86,7 @@ impl TickService {
     fn restart(&mut self, mut query: Query, ctl: &mut dyn Links) {
         self.plant.begin_iteration(ctl);
         self.plant.settle(ctl);
-        query.variables = Arc::new(self.plant.variables(query.included));
+        query.variables = Arc::new(self.plant.variables(query.included, query.reader()));
         self.queries.submit(query);
     }
 
@@ -143,7 +143,7 @@ impl TickService {
             let needed = !calls.may_stand && (calls.read_after || is_last);
             let after = needed.then(|| {
                 self.plant.settle(ctl);
-                Arc::new(self.plant.variables(calls.query.included))
+                Arc::new(self.plant.variables(calls.query.included, calls.query.reader()))
             });
             calls.query.record.push(Performed { call, result, after });
         }
@@ -166,7 +166,7 @@ impl TickService {
         query.record.truncate(calls.repeats);
         let is_first = query.record.is_empty();
         if is_first {
-            let now = Arc::new(self.plant.variables(query.included));
+            let now = Arc::new(self.plant.variables(query.included, query.reader()));
             let is_same = now.agree(&query.variables, calls.read_before);
             query.variables = now;
             let made: Vec<Call> = calls.expected.iter().map(|expected| expected.call.clone()).collect();
