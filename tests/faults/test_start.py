@@ -215,11 +215,3 @@ class Configuration(Start):
             said = self.refused("tick", "sym", "-p", "127.0.0.1:0", "--config", path, code=2)
             for expected in (str(path), "--config", words):
                 self.assertIn(expected, said)
-
-    def test_certificates_are_not_offered(self):
-        for option in ("--tls-cert", "--cert", "--tls-key", "--ca"):
-            for program in (("tick", "sym"), ("rdb", ":1")):
-                said = self.refused(*program, "-p", "127.0.0.1:0", option, "x.pem", code=2)
-                self.assertIn(f"unexpected argument '{option}'", said)
-        for program in (("tick", "sym"), ("rdb", ":1")):
-            self.assertIn("TLS proxy", self.refused(*program, "-p", "127.0.0.1:0", "-E", "1", code=2))
