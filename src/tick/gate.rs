@@ -57,19 +57,36 @@ pub fn allowed(row: &Row, rules: &Rules, grants: Option<&Grants>) -> Result<(), 
 /// What kdb+'s `r.q` sends to subscribe, without white space: its subscriptions and the position in the log, of one moment.
 const START_UP: [&[u8]; 2] = [b"(.u.sub[`;`];`.u`i`L)", b"(.u.sub[`;`];.u`i`L)"];
 
-/// Checks that a caller may evaluate an expression. The text of a stock subscriber is no query: it needs the role to subscribe.
+/// The tables and the position in the log, without white space: publishers and subscribers need them.
+const KNOWN_TO_ALL: [&[u8]; 6] = [b".u.t", b".u.i", b".u.j", b".u.L", b".u`i`L", b".u`i`j`L"];
+
+/// Checks that a caller may evaluate an expression. The texts above are no queries, nor is `0#trade`, which shows the columns of a table: a
+/// stock subscriber needs the role to subscribe, and a feed that to publish.
 ///
 /// # Errors
 /// `access` without the role.
 pub fn may_query(text: Option<&[u8]>, grants: Option<&Grants>) -> Result<(), QError> {
     let has = |role| grants.is_some_and(|grants| grants.has(role));
-    if has(Role::Query) || (has(Role::Subscribe) && text.is_some_and(is_start_up)) {
+    let is_one_of = |known: &[&[u8]]| text.is_some_and(|text| is_one_of(text, known));
+    let is_client = has(Role::Publish) || has(Role::Subscribe);
+    let has_columns = text.and_then(|text| text.strip_prefix(b"0#")).is_some_and(|table| {
+        grants.is_some_and(|grants| is_name(table) && (grants.publishes(table) || grants.subscribe.of(table).is_some()))
+    });
+    if has(Role::Query)
+        || (has(Role::Subscribe) && is_one_of(&START_UP))
+        || (is_client && (is_one_of(&KNOWN_TO_ALL) || has_columns))
+    {
         return Ok(());
     }
     Err(needs_role("a query", Role::Query))
 }
 
-fn is_start_up(text: &[u8]) -> bool {
+fn is_one_of(text: &[u8], known: &[&[u8]]) -> bool {
     let bare = || text.iter().filter(|byte| !byte.is_ascii_whitespace());
-    text.len() < 64 && START_UP.iter().any(|known| bare().eq(known.iter()))
+    text.len() < 64 && known.iter().any(|known| bare().eq(known.iter()))
+}
+
+/// Whether this is one name, and no expression.
+fn is_name(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }

@@ -196,6 +196,21 @@ fn a_stock_subscriber_needs_no_role_to_query() {
 }
 
 #[test]
+fn the_feed_needs_the_role_to_publish_only() {
+    let files = Directory::new("roles-feed-files");
+    let users = files.path().join("users.toml");
+    std::fs::write(&users, "[users.feed]\npassword = \"f\"\nroles = [\"publish\"]\n").expect("written");
+    let log = files.path().join("log");
+    std::fs::create_dir(&log).expect("made");
+    let (log, users) = (log.to_str().expect("a path"), users.to_str().expect("a path"));
+    let mut tick = Process::start(&mut elastick(&["tick", "sym", log, "-p", "0", "--unix-sockets=", "-U", users]));
+    let address = format!("127.0.0.1:{}:feed:f", tick.number_after("listening on"));
+    let output = elastick(&["feed", &address, "--updates", "50", "--rate", "1000"]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("accepted 50 updates"), "{output:?}");
+}
+
+#[test]
 fn a_subscription_belongs_to_its_connection() {
     let tick = Tick::start("roles-own", &["--operators", "ops"]);
     let (mut owner, mut other) = (tick.client(), tick.client());
