@@ -123,7 +123,7 @@ pub struct Outcome {
 pub enum Done {
     Result(Query, Outcome),
     Calls(Box<Calls>),
-    /// It has read variables that it does not have, and must run again.
+    /// It has read variables of `.u` that were not copied for it, and must be evaluated again with them.
     Lacks(Query, Names),
 }
 

@@ -195,8 +195,8 @@ impl SharedGlobals {
         Arc::make_mut(&mut *self.locked()).show_tables(tables);
     }
 
-    /// Publishes the assignments of an expression that has read `base` and made `own` of it. Returns false if something that it has
-    /// read is different now: the expression has to start again.
+    /// Adopts the assignments of an expression: it began with the globals `base`, and `own` are those after it. Returns false if a global
+    /// that it has read is another by now: the expression has to be evaluated again.
     ///
     /// # Errors
     /// Those of [`Globals::set`].

@@ -41,7 +41,7 @@ struct Symbols {
 const PARTS: u64 = 4;
 /// Number of identifiers in source text that a full table still takes.
 const NAMES_MORE: u64 = 1 << 16;
-/// Average length of clients' symbols, in bytes: their texts may together have so many times their number.
+/// Bytes of text that clients' symbols may have on average: together so many times their maximal number.
 const CLIENT_BYTES_EACH: u64 = 64;
 /// Length of the longest symbol that a client may add, in bytes. kdb+ has no such limit, but it never forgets a symbol either.
 pub const MAX_CLIENT_BYTES: usize = 64 << 10;

@@ -37,7 +37,7 @@ pub fn decompress(message: &[u8], limits: &Limits) -> Result<Vec<u8>, DecodeErro
 /// Returns the length of a whole message after decompression, as it declares it.
 ///
 /// # Errors
-/// Those of [`decompress`] that follow from the declared length.
+/// As [`decompress`], as far as the header shows them: a wrong form, or a declared length over a limit.
 pub fn expanded_bytes(message: &[u8], limits: &Limits) -> Result<u64, DecodeError> {
     let header = whole_header(message, limits)?;
     match header.compression {

@@ -68,7 +68,7 @@ impl Handshakes {
 }
 
 fn work(waiting: &Mutex<Receiver<Job>>, finished: &Sender<Job>, waker: &Waker) {
-    // Where cores are few, a crowd of handshakes must not take the loop's.
+    // A crowd of handshakes must not take the CPU from the event loop.
     if let Err(error) = setpriority_process(Some(gettid()), NICE) {
         tracing::debug!(%error, "cannot lower the priority of a handshake thread");
     }

@@ -143,8 +143,8 @@ fn roots(chain: &[CertificateDer<'static>]) -> RootCertStore {
     roots
 }
 
-/// Verifies servers by their authority. A server whose own certificate is in the file of trusted ones is accepted as well: a certificate
-/// that `openssl req -x509` signed with its own key says that it is an authority, and those may not be servers' by the rules.
+/// Verifies servers by their authority. A server whose own certificate is in the file of trusted ones is accepted as well: a self-signed
+/// certificate of `openssl req -x509` is marked as an authority's, which the rules of TLS forbid for a server.
 #[derive(Debug)]
 struct Verifier {
     by_authority: Arc<WebPkiServerVerifier>,

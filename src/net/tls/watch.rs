@@ -29,7 +29,6 @@ pub fn watch() -> io::Result<()> {
     stack::thread("tls-files".into()).spawn(move || {
         loop {
             let mut bytes = [0; 64];
-            // A failure other than the timeout cannot pass faster than one.
             let is_asked = match hung_up.read(&mut bytes) {
                 Ok(read) => read > 0,
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => false,
