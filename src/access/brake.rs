@@ -63,7 +63,7 @@ impl Brake {
     /// Records a login.
     pub fn succeeded(&mut self, ip: IpAddr, user: &[u8], now: Instant) {
         let ip = network(ip);
-        self.addresses.remove(&ip);
+        // The address keeps its count: somebody with an account could otherwise reset it between two guesses at another's.
         self.users.remove(user);
         room(&mut self.known, user, |(_, at)| *at);
         self.known.insert(user.to_vec(), (ip, now));
@@ -141,6 +141,16 @@ mod tests {
         (0..9).for_each(|_| brake.failed(AWAY, b"ann", start));
         assert_eq!(brake.wait(HOME, b"ann", start), None);
         assert!(brake.wait(AWAY, b"ann", start).is_some());
+    }
+
+    #[test]
+    fn a_login_of_another_user_does_not_reset_the_address() {
+        let (mut brake, start) = (Brake::default(), Instant::now());
+        for _ in 0..4 {
+            (0..3).for_each(|_| brake.failed(AWAY, b"ann", start));
+            brake.succeeded(AWAY, b"bob", start);
+        }
+        assert!(brake.wait(AWAY, b"cy", start).is_some());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::stream::Stream;
 use super::tls::Secured;
 use super::websocket;
 use crate::access::Grants;
+use crate::access::member::CLUSTER_USER;
 use proto::{FrameReader, handshake};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -117,9 +118,10 @@ impl Connection {
         }
     }
 
-    /// Whether it has neither logged in nor begun HTTP.
+    /// Whether it has neither logged in nor begun HTTP. A node that has not proved itself yet has logged in as nobody.
     pub(super) fn is_half_open(&self) -> bool {
-        self.peer.is_none() && self.http.is_none() && self.closing.is_none()
+        let is_nobody = |peer: &Peer| peer.user == CLUSTER_USER.as_bytes() && *peer.grants == Grants::default();
+        self.peer.as_ref().is_none_or(is_nobody) && self.http.is_none() && self.closing.is_none()
     }
 
     /// Records the peer after the handshake.

@@ -487,8 +487,7 @@ impl<S: Service> Reactor<S> {
 
     fn drop_late_handshakes(&mut self) {
         while let Some((by, conn)) = self.pending.front().copied() {
-            let is_silent = |of: &Connection| of.peer.is_none() && of.http.is_none();
-            let waits = self.control.get(conn).is_some_and(is_silent);
+            let waits = self.control.get(conn).is_some_and(Connection::is_half_open);
             if waits && by > self.control.now {
                 return;
             }

@@ -190,3 +190,28 @@ fn a_secret_that_others_can_read_stops_the_start() {
         assert!(!output.status.success() && error.contains("chmod 600"), "{error}");
     }
 }
+
+#[test]
+fn a_connection_that_never_proves_itself_does_not_stay() {
+    let cluster = Cluster::start("members-idle", &["--limit-handshake-time", "300ms"]);
+    let address = format!("127.0.0.1:{}:cluster:", cluster.tick.port).parse().expect("an address");
+    let mut idle = Client::connect(&address, PATIENCE, Limits::default()).expect("a login");
+    let _node = cluster.node(cluster.tick.port, "honest", Some(&cluster.path("secret")));
+    wait_for("the idle connection to be closed", || {
+        idle.request(&all("trade")).is_err_and(|e| !e.is_answer()).then_some(())
+    });
+    let mut client = cluster.tick.client();
+    states(&mut client, &["honest"]);
+}
+
+#[test]
+fn the_user_of_a_node_gets_no_pages() {
+    let cluster = Cluster::start("members-pages", &[]);
+    let mut stream = TcpStream::connect(("127.0.0.1", cluster.tick.port)).expect("connected");
+    let basic = elastick::kernel::digest::to_base64(b"cluster:");
+    let head = format!("GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Basic {basic}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+}

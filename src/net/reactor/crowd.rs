@@ -57,7 +57,9 @@ impl<S: Service> Reactor<S> {
             return Err((Limit::reserved_connections, limits.reserved_connections));
         }
         let own = || self.control.connections().filter(|(_, peer)| peer.user == user).count();
-        if self.checks.is_checked() && own() >= limits.user_connections {
+        // All nodes without a user of their own are this one; those that have not proved themselves count as half open.
+        let is_one_user = self.checks.is_checked() && user != CLUSTER_USER.as_bytes();
+        if is_one_user && own() >= limits.user_connections {
             return Err((Limit::user_connections, limits.user_connections));
         }
         Ok(())

@@ -154,6 +154,8 @@ impl<S: Service> Reactor<S> {
         let (user, password) = &request.credentials;
         let attempt = Attempt { conn, ip, user: user.clone() };
         match self.checks.check(&attempt, password, self.control.now) {
+            // A node that has not proved itself: on this connection it cannot.
+            Checked::Admitted(grants) if *grants == Grants::default() => self.refuse_user(conn, &request, WRONG),
             Checked::Admitted(grants) => self.ask_about_user(conn, request, grants),
             Checked::Refused(reason) => self.refuse_user(conn, &request, reason),
             Checked::Later => self.wait(conn, request),
