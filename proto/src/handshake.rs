@@ -16,6 +16,10 @@ use core::fmt;
 /// Highest capability that is offered or accepted.
 pub const CAPABILITY: u8 = 6;
 
+/// Bit of the capability byte with which a console requests error responses with a reason ([`Explained`](crate::Explained)). kdb+ takes the lower
+/// of both sides' capabilities and so ignores it.
+pub const EXPLAINS: u8 = 0x10;
+
 /// Maximum length of a login, NUL included. Large, because access tokens are sent as passwords.
 pub const MAX_LOGIN_BYTES: usize = 16 * 1024;
 
@@ -31,6 +35,8 @@ pub struct Credentials {
     pub password: Vec<u8>,
     /// Capability of the client; 0 if it sends none.
     pub capability: u8,
+    /// Whether its error responses give a reason.
+    pub explains: bool,
 }
 
 impl fmt::Debug for Credentials {
@@ -87,7 +93,8 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Credentials, usize)>, HandshakeErro
     let mut parts = text.splitn(2, |byte| *byte == b':');
     let user = parts.next().unwrap_or_default().to_vec();
     let password = parts.next().unwrap_or_default().to_vec();
-    Ok(Some((Credentials { user, password, capability }, used)))
+    let (capability, explains) = (capability & !EXPLAINS, capability & EXPLAINS != 0);
+    Ok(Some((Credentials { user, password, capability, explains }, used)))
 }
 
 /// Server side: returns the byte that accepts a client of this capability.

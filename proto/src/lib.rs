@@ -14,6 +14,7 @@
 //! | [`value`], [`decode`], [`encode`] | owned objects, and their conversion from and to bytes |
 //! | [`compress`] | kdb+'s message compression, byte for byte |
 //! | [`handshake`] | login: the bytes exchanged before the first message |
+//! | [`explained`] | error responses that give a reason, for a console |
 //! | [`frame`] | splits a byte stream into messages, with bounded memory |
 //! | [`log`] | splits a tickerplant log into records |
 //!
@@ -37,6 +38,7 @@ mod cursor;
 pub mod decode;
 pub mod encode;
 pub mod error;
+pub mod explained;
 pub mod frame;
 pub mod handshake;
 pub mod head;
@@ -52,6 +54,7 @@ pub mod walk;
 mod writer;
 
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
+pub use explained::Explained;
 pub use frame::FrameReader;
 pub use head::{HEAD_BYTES, Head};
 pub use header::{Compression, Endian, HEADER_BYTES, Header, MessageKind};

@@ -187,6 +187,21 @@ impl<'a> View<'a> {
         Some((namespace, View::to_end(&cursor).chars()?))
     }
 
+    /// Returns the parts of a function that is made of others: of a projection the function and its arguments, of a composition its functions, of
+    /// a derived function the one that it is derived from. Other objects have none.
+    pub fn parts(&self) -> impl Iterator<Item = View<'a>> + use<'a> {
+        let mut cursor = self.body();
+        let mut left = match self.type_code() {
+            types::PROJECTION | types::COMPOSITION => cursor.count().unwrap_or(0),
+            types::EACH..=types::EACH_LEFT => 1,
+            _ => 0,
+        };
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            View::next(&mut cursor)
+        })
+    }
+
     /// Returns the object as an owned value.
     pub fn to_value(&self) -> Value {
         // Cannot fail: the object has been walked.

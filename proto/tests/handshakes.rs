@@ -7,7 +7,7 @@ fn login(bytes: &[u8]) -> (Credentials, usize) {
 }
 
 fn credentials(user: &[u8], password: &[u8], capability: u8) -> Credentials {
-    Credentials { user: user.to_vec(), password: password.to_vec(), capability }
+    Credentials { user: user.to_vec(), password: password.to_vec(), capability, explains: false }
 }
 
 #[test]
@@ -23,6 +23,14 @@ fn logins_seen_on_the_wire_are_understood() {
     for (bytes, expected) in cases {
         assert_eq!(login(bytes), (expected, bytes.len()));
     }
+}
+
+#[test]
+fn a_console_asks_for_reasons_in_a_bit_that_is_no_capability() {
+    let hello = handshake::hello(b"bob", b"pw", handshake::CAPABILITY | handshake::EXPLAINS);
+    let expected = Credentials { explains: true, ..credentials(b"bob", b"pw", 6) };
+    assert_eq!(login(&hello), (expected, hello.len()));
+    assert_eq!(handshake::answer(login(&hello).0.capability), 6);
 }
 
 #[test]
