@@ -1,6 +1,7 @@
 //! Digests and base64. MD5 and SHA-1 are here for kdb+ password files, q's own functions and the WebSocket handshake
 //! (SHA-1); neither protects secrets that can be guessed.
 
+use crate::sys::budget::{self, BLOCK};
 use base64::Engine;
 use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::DecodePaddingMode;
@@ -15,14 +16,31 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
+/// Bytes coded at once: a multiple of 3, so that a block of base64 needs no padding.
+const CODED_BYTES: usize = BLOCK / 4 * 3;
+
+/// Ends early past the limits of the thread.
+fn in_blocks(message: &[u8], mut f: impl FnMut(&[u8])) {
+    for block in message.chunks(CODED_BYTES) {
+        if budget::spend(block.len()) {
+            return;
+        }
+        f(block);
+    }
+}
+
 /// MD5 (RFC 1321).
 pub fn md5(message: &[u8]) -> [u8; 16] {
-    md5::Md5::digest(message).into()
+    let mut digest = md5::Md5::new();
+    in_blocks(message, |block| digest.update(block));
+    digest.finalize().into()
 }
 
 /// SHA-1 (RFC 3174).
 pub fn sha1(message: &[u8]) -> [u8; 20] {
-    Sha1::digest(message).into()
+    let mut digest = Sha1::new();
+    in_blocks(message, |block| digest.update(block));
+    digest.finalize().into()
 }
 
 /// Lowercase hexadecimal: two digits for each byte.
@@ -32,12 +50,22 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Base64 with padding (RFC 4648, section 4).
 pub fn to_base64(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes)
+    let mut out = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
+    in_blocks(bytes, |block| STANDARD.encode_string(block, &mut out));
+    out
 }
 
 /// Decodes base64 without padding. Returns `None` for any other character, or for a single digit at the end, which encodes no byte.
 pub fn from_base64(digits: &[u8]) -> Option<Vec<u8>> {
-    LENIENT.decode(digits).ok()
+    let mut out = Vec::with_capacity(digits.len() / 4 * 3 + 3);
+    // Whole groups of four digits: a group ends a byte.
+    for block in digits.chunks(BLOCK) {
+        if budget::spend(block.len()) {
+            break;
+        }
+        LENIENT.decode_vec(block, &mut out).ok()?;
+    }
+    Some(out)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::sym::Sym;
 
 /// A numeric type with a null.
-pub trait Num: Copy + PartialOrd + Send + Sync + 'static {
+pub trait Num: Copy + Default + PartialOrd + Send + Sync + 'static {
     const NULL: Self;
     const INFINITY: Self;
     const NEGATIVE_INFINITY: Self;

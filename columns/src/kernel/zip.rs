@@ -1,15 +1,16 @@
 //! Item-wise loops over two slices, either of which may be a single item.
 
+use super::blocks;
 use super::num::{Num, float_equal};
 
 /// Applies `f` item by item; repeats a slice of one item. Other slices must be of equal length: extra items of the longer are ignored.
 #[inline(always)]
-pub fn zip<A: Copy, B: Copy, R>(x: &[A], y: &[B], f: impl Fn(A, B) -> R) -> Vec<R> {
+pub fn zip<A: Copy, B: Copy, R: Default + Clone>(x: &[A], y: &[B], f: impl Fn(A, B) -> R) -> Vec<R> {
     match (x, y) {
         ([x], [y]) => vec![f(*x, *y)],
-        (x, [y]) => x.iter().map(|x| f(*x, *y)).collect(),
-        ([x], y) => y.iter().map(|y| f(*x, *y)).collect(),
-        (x, y) => x.iter().zip(y).map(|(x, y)| f(*x, *y)).collect(),
+        (x, [y]) => blocks::map(x, |x| f(*x, *y)),
+        ([x], y) => blocks::map(y, |y| f(*x, *y)),
+        (x, y) => blocks::both(x, y, |x, y| f(*x, *y)),
     }
 }
 

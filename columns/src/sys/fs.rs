@@ -81,8 +81,12 @@ pub fn room(path: &Path) -> io::Result<Room> {
 
 /// Syncs the directory of a new or renamed file: the file survives a power cut only if its directory entry does.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
+    File::open(directory_of(path))?.sync_all()
+}
+
+/// Returns the directory of a file: the working directory if the path is only a name.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

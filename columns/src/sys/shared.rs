@@ -2,6 +2,7 @@
 
 use super::region::{Pod, Range};
 use super::stack;
+use std::any::Any;
 use std::cell::RefCell;
 use std::mem::{needs_drop, replace};
 use std::ops::{Deref, Range as Rows};
@@ -67,6 +68,16 @@ impl<T> Held<T> {
     }
 }
 
+impl<T: Nests> Held<T> {
+    /// Edits the value in place. Returns `None`, without calling `change`, if it is shared.
+    pub fn edit<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let deep = Arc::get_mut(&mut self.0)?;
+        let result = change(&mut deep.value);
+        deep.depth = deep.value.depth();
+        Some(result)
+    }
+}
+
 impl<T: Nests> From<T> for Held<T> {
     fn from(value: T) -> Held<T> {
         Held::new(value)
@@ -102,15 +113,28 @@ pub struct Shared<T: 'static> {
 
 /// Owner of the memory, with the nesting depth of the slice: reading the depth must not visit the items.
 enum Owner<T> {
-    Vector(Arc<Vec<T>>, u16),
+    Vector(Arc<Owned<T>>, u16),
     Mapped(Arc<Range>, u16),
     /// Moved out by `drop` or `into_vec`.
     Gone,
 }
 
+/// A vector, with what was built over its items.
+struct Owned<T> {
+    items: Vec<T>,
+    /// An index over the first items. Lives until they change other than by growing.
+    index: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl<T> From<Vec<T>> for Owned<T> {
+    fn from(items: Vec<T>) -> Owned<T> {
+        Owned { items, index: None }
+    }
+}
+
 thread_local! {
     /// Items nested too deep to be dropped recursively, to be dropped by [`drop_deferred`].
-    static DEFERRED: RefCell<Vec<Box<dyn std::any::Any>>> = const { RefCell::new(Vec::new()) };
+    static DEFERRED: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A query may nest lists to any depth; dropping one must not recurse as deep.
@@ -195,8 +219,8 @@ impl<T: PartialEq + 'static> PartialEq for Shared<T> {
 impl<T: 'static> Shared<T> {
     /// Makes a slice of items whose nesting depth the caller knows.
     pub fn of_depth(items: Vec<T>, depth: u16) -> Shared<T> {
-        let owner = Arc::new(items);
-        Shared { start: owner.as_ptr(), len: owner.len(), owner: Owner::Vector(owner, depth) }
+        let (start, len) = (items.as_ptr(), items.len());
+        Shared { start, len, owner: Owner::Vector(Arc::new(items.into()), depth) }
     }
 
     /// Nesting depth of this slice, or of the one it was cut from: 0 if the items cannot nest, else one more than the deepest item.
@@ -231,24 +255,38 @@ impl<T: Nests + 'static> Shared<T> {
     /// Edits the items in place. Returns `None`, without calling `change`, if the vector is shared, the slice is only part of it, or the
     /// items lie in a mapped column.
     pub fn edit<R>(&mut self, change: impl FnOnce(&mut Vec<T>) -> R) -> Option<R> {
-        let Owner::Vector(items, depth) = &mut self.owner else { return None };
-        let items = Arc::get_mut(items).filter(|items| items.len() == self.len)?;
+        let Owner::Vector(owned, depth) = &mut self.owner else { return None };
+        let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
+        owned.index = None;
         // If `change` panics, no half-edited items are visible.
         self.len = 0;
-        let result = change(items);
-        *depth = depth_around(items.iter());
-        self.start = items.as_ptr();
-        self.len = items.len();
+        let result = change(&mut owned.items);
+        *depth = depth_around(owned.items.iter());
+        self.start = owned.items.as_ptr();
+        self.len = owned.items.len();
         Some(result)
+    }
+
+    /// The items, and the index of type `I` over them, which starts empty and stays with them while they grow. Returns `None` if the vector
+    /// is shared, the slice is only part of it, or the items lie in a mapped column.
+    pub fn indexed<I: Any + Default + Send + Sync>(&mut self) -> Option<(&[T], &mut I)> {
+        let Owner::Vector(owned, _) = &mut self.owner else { return None };
+        let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
+        if !owned.index.as_ref().is_some_and(|index| index.is::<I>()) {
+            owned.index = Some(Box::<I>::default());
+        }
+        Some((&owned.items, owned.index.as_mut()?.downcast_mut()?))
     }
 }
 
 impl<T: Clone + 'static> Shared<T> {
     /// Returns the items as a vector: without a copy if this is the only reference to a whole vector, else a clone.
     pub fn into_vec(mut self) -> Vec<T> {
-        let whole = matches!(&self.owner, Owner::Vector(items, _) if items.len() == self.len);
+        let whole = matches!(&self.owner, Owner::Vector(owned, _) if owned.items.len() == self.len);
         match replace(&mut self.owner, Owner::Gone) {
-            Owner::Vector(items, _) if whole => Arc::try_unwrap(items).unwrap_or_else(|held| held.as_ref().clone()),
+            Owner::Vector(owned, _) if whole => {
+                Arc::try_unwrap(owned).map_or_else(|held| held.items.clone(), |owned| owned.items)
+            }
             owner => {
                 self.owner = owner;
                 self.to_vec()
@@ -258,10 +296,37 @@ impl<T: Clone + 'static> Shared<T> {
 }
 
 impl<T: Clone + Nests + 'static> Shared<T> {
+    /// Replaces items by position, in place if this is the only reference to a whole vector, else in a copy. Positions past the end are
+    /// ignored. The depth becomes an upper bound: the depth of the other items is not recomputed.
+    pub fn put(&mut self, changes: impl IntoIterator<Item = (usize, T)>) {
+        let mut depth = self.depth();
+        let mut items = replace(self, Vec::new().into()).into_vec();
+        for (at, item) in changes {
+            depth = depth.max(depth_around([&item]));
+            if let Some(slot) = items.get_mut(at) {
+                *slot = item;
+            }
+        }
+        *self = Shared::of_depth(items, depth);
+    }
+
     /// Returns these items followed by `more`, without visiting the existing items for their depth.
-    pub fn followed_by(self, more: &[T]) -> Shared<T> {
+    pub fn followed_by(mut self, more: &[T]) -> Shared<T> {
         let depth = self.depth().max(depth_around(more));
-        let mut items = self.into_vec();
+        let len = self.len;
+        if let Owner::Vector(owned, own_depth) = &mut self.owner
+            && let Some(owned) = Arc::get_mut(owned).filter(|owned| owned.items.len() == len)
+        {
+            // If a clone panics, no half-appended items are visible.
+            self.len = 0;
+            owned.items.extend_from_slice(more);
+            *own_depth = depth;
+            self.start = owned.items.as_ptr();
+            self.len = owned.items.len();
+            return self;
+        }
+        let mut items = Vec::with_capacity(len.saturating_add(more.len()));
+        items.extend_from_slice(&self);
         items.extend_from_slice(more);
         Shared::of_depth(items, depth)
     }
@@ -321,6 +386,23 @@ mod tests {
         assert_eq!(items.edit(|v| v.clear()), None);
         assert_eq!(other.len(), 103);
         assert_eq!(items.cut(0..2).edit(|v| v.clear()), None);
+    }
+
+    #[test]
+    fn an_index_stays_while_the_items_grow_and_no_longer() {
+        let mut items: Shared<i64> = vec![1, 2].into();
+        let index =
+            |items: &mut Shared<i64>| items.indexed::<Vec<usize>>().map(|(_, index)| std::mem::replace(index, vec![7]));
+        assert_eq!(index(&mut items), Some(vec![]));
+        let mut grown = items.followed_by(&[3]);
+        assert_eq!(index(&mut grown), Some(vec![7]));
+        let other = grown.clone();
+        assert_eq!(index(&mut grown), None, "another reference");
+        let mut copy = grown.followed_by(&[4]);
+        assert_eq!((index(&mut copy), other.len()), (Some(vec![]), 3));
+        copy.edit(|v| v[0] = 9);
+        assert_eq!(index(&mut copy), Some(vec![]), "an item has changed");
+        assert_eq!(index(&mut copy.cut(0..2)), None, "a part");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 pub mod column;
 pub mod function;
 pub mod grouped;
+pub mod indexed;
 pub mod nulls;
+pub mod row_index;
 pub mod schema;
 pub mod store;
 pub mod symbol;

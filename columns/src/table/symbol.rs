@@ -34,16 +34,17 @@ struct Symbols {
     by_clients: AtomicU64,
     client_bytes: AtomicU64,
     /// Rejected symbols, by [`Bound`].
-    refused: [AtomicU64; 4],
+    refused: [AtomicU64; 5],
 }
 
 /// Clients may together fill this fraction of the table, one in `PARTS`, if their own limit is not lower.
 const PARTS: u64 = 4;
 /// Number of identifiers in source text that a full table still takes.
 const NAMES_MORE: u64 = 1 << 16;
-/// Bytes of text that clients' symbols may have on average: together so many times their maximal number.
+/// Average length up to which all symbols of clients fit, in bytes: together they may have this many bytes times their maximum number.
 const CLIENT_BYTES_EACH: u64 = 64;
-/// Length of the longest symbol that a client may add, in bytes. kdb+ has no such limit, but it never forgets a symbol either.
+/// Maximum length of a symbol that a client's query adds, in bytes. A symbol stays in memory until the process ends. What all clients of a
+/// process add together, and each user, has limits of its own ([`Limits::client_symbols`], [`Allotment`]).
 pub const MAX_CLIENT_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -57,11 +58,31 @@ thread_local! {
 pub struct Budget {
     limit: u64,
     added: AtomicU64,
+    /// What the user's evaluations have added, and the limit in bytes.
+    user: Option<(Arc<Allotment>, u64)>,
+}
+
+/// Bytes of the symbols that one user's evaluations have added to the process. Each symbol counts its text and 64 bytes, so that many short ones
+/// are no way around the limit.
+#[derive(Debug, Default)]
+pub struct Allotment {
+    bytes: AtomicU64,
+}
+
+impl Allotment {
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 impl Budget {
     pub fn new(limit: u64) -> Arc<Budget> {
-        Arc::new(Budget { limit, added: AtomicU64::new(0) })
+        Arc::new(Budget { limit, added: AtomicU64::new(0), user: None })
+    }
+
+    /// As [`Budget::new`], for a user whose evaluations may add so many bytes in all.
+    pub fn of_user(limit: u64, user: Arc<Allotment>, limit_bytes: u64) -> Arc<Budget> {
+        Arc::new(Budget { limit, added: AtomicU64::new(0), user: Some((user, limit_bytes)) })
     }
 }
 
@@ -95,6 +116,8 @@ pub enum Bound {
     /// The part of clients, in number, bytes or the length of one symbol.
     Clients,
     Evaluation,
+    /// What one user may add.
+    User,
 }
 
 /// The table, or a part of it, is full: q's `'limit`.
@@ -117,6 +140,9 @@ impl TooManySymbols {
                     "clients have added {limit} symbols, or {CLIENT_BYTES_EACH} times as many bytes (--limit-client-symbols)"
                 )
             }
+            Bound::User => format!(
+                "the queries of this user have added {limit} bytes of symbols, each with {CLIENT_BYTES_EACH} more (--limit-user-symbols, or symbols of a role)"
+            ),
             Bound::Evaluation => format!("an evaluation adds more than {limit} symbols (--limit-query-symbols)"),
         }
     }
@@ -133,7 +159,7 @@ static SYMBOLS: Symbols = Symbols {
     claimed: AtomicBool::new(false),
     by_clients: AtomicU64::new(0),
     client_bytes: AtomicU64::new(0),
-    refused: [const { AtomicU64::new(0) }; 4],
+    refused: [const { AtomicU64::new(0) }; 5],
 };
 
 fn place(id: u32) -> (usize, usize) {
@@ -172,6 +198,14 @@ impl Symbols {
             if bytes > MAX_CLIENT_BYTES as u64 {
                 return Err(TooManySymbols { bound: Bound::Clients, limit: MAX_CLIENT_BYTES as u64 });
             }
+            let of_user = budget.as_ref().and_then(|budget| budget.user.as_ref());
+            let user_bytes =
+                of_user.map(|(user, _)| user.bytes().saturating_add(bytes).saturating_add(CLIENT_BYTES_EACH));
+            if let (Some((_, limit)), Some(held)) = (of_user, user_bytes)
+                && is_over(held, *limit, more.saturating_mul(CLIENT_BYTES_EACH))
+            {
+                return Err(TooManySymbols { bound: Bound::User, limit: *limit });
+            }
             let own = self.client_limit.load(Ordering::Relaxed);
             let (bound, part) =
                 if own <= limit / PARTS { (Bound::Clients, own) } else { (Bound::Number, limit / PARTS) };
@@ -187,6 +221,10 @@ impl Symbols {
                 && budget.added.fetch_add(1, Ordering::Relaxed) >= budget.limit
             {
                 return Err(TooManySymbols { bound: Bound::Evaluation, limit: budget.limit });
+            }
+            // The write lock is held: no other thread charges.
+            if let (Some((user, _)), Some(held)) = (of_user, user_bytes) {
+                user.bytes.store(held, Ordering::Relaxed);
             }
             self.by_clients.store(number, Ordering::Relaxed);
             self.client_bytes.store(client_bytes, Ordering::Relaxed);

@@ -1,10 +1,13 @@
 //! Vectors: shared slices, with one variant for each kdb+ type.
 
 use super::value::Value;
+use crate::kernel::blocks;
 use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
+use crate::sys::budget::{self, BLOCK};
 use crate::sys::shared::{Nests, Shared};
 use proto::types;
+use std::any::Any;
 
 /// Attribute of a vector: a guarantee about its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,7 +163,16 @@ element!(Value, Value::empty(), List);
 
 fn gather<T: Clone, I: Int>(items: &[T], rows: &[I], missing: T) -> Vec<T> {
     let pick = |i: &I| usize::try_from(i.to_long()).ok().and_then(|i| items.get(i)).unwrap_or(&missing).clone();
-    rows.iter().map(pick).collect()
+    let mut out = Vec::with_capacity(rows.len());
+    for rows in rows.chunks(BLOCK) {
+        // Past a limit the result is discarded, whatever it holds.
+        if budget::spend(rows.len()) {
+            break;
+        }
+        out.extend(rows.iter().map(pick));
+    }
+    out.resize(rows.len(), missing);
+    out
 }
 
 impl Items {
@@ -197,6 +209,11 @@ impl Items {
     /// Number of values that share the items.
     pub fn holders(&self) -> usize {
         on_shared!(self, s => s.holders())
+    }
+
+    /// Returns what is kept with the items while they grow in place ([`Shared::indexed`]).
+    pub(super) fn kept<I: Any + Default + Send + Sync>(&mut self) -> Option<&mut I> {
+        on_shared!(self, s => s.indexed::<I>().map(|(_, kept)| kept))
     }
 
     /// Bytes of the items, without the memory that the items of a list own.
@@ -356,17 +373,17 @@ impl Items {
     /// Casts longs to an integer, temporal or float type: nulls stay nulls, numbers out of range become infinities.
     pub fn from_longs(number: i8, longs: Vec<i64>) -> Items {
         fn narrow<T: Int + Nests>(longs: &[i64]) -> Shared<T> {
-            longs.iter().map(|l| T::from_long(*l)).collect()
+            blocks::map(longs, |l| T::from_long(*l))
         }
         match number {
-            types::BOOL => Items::Bool(longs.iter().map(|l| u8::from(*l != 0)).collect()),
-            types::BYTE | types::CHAR => u8::wrap(number, longs.iter().map(|l| *l as u8).collect()),
+            types::BOOL => Items::Bool(blocks::map(&longs, |l| u8::from(*l != 0))),
+            types::BYTE | types::CHAR => u8::wrap(number, blocks::map(&longs, |l| *l as u8)),
             types::SHORT => Items::Short(narrow(&longs)),
             types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
                 i32::wrap(number, narrow(&longs))
             }
-            types::REAL => Items::Real(longs.iter().map(|l| l.to_float() as f32).collect()),
-            types::FLOAT | types::DATETIME => f64::wrap(number, longs.iter().map(|l| l.to_float()).collect()),
+            types::REAL => Items::Real(blocks::map(&longs, |l| l.to_float() as f32)),
+            types::FLOAT | types::DATETIME => f64::wrap(number, blocks::map(&longs, |l| l.to_float())),
             _ => i64::wrap(number, longs.into()),
         }
     }
@@ -456,6 +473,11 @@ impl Items {
                     (Items::Link(a, x), Items::Link(b, y)) if a == *b => Items::Link(a, both(x, y)),
                     (Items::Enum(_, x) | Items::Sym(x), Items::Enum(_, y) | Items::Sym(y)) => Items::Sym(both(x, y)),
                     $((Items::$variant(x), Items::$variant(y)) => Items::$variant(both(x, y)),)*
+                    // Atoms cannot make a mixed list simple.
+                    (Items::List(x), y) if x.iter().any(|item| item.type_number() != -y.type_number()) => {
+                        let more: Vec<Value> = (0..y.len()).map(|i| y.get(i)).collect();
+                        Items::List(both(x, &more.into()))
+                    }
                     (x, y) => {
                         let all = (0..x.len()).map(|i| x.get(i)).chain((0..y.len()).map(|i| y.get(i))).collect();
                         match Items::collapse(all) {
