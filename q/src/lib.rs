@@ -17,19 +17,20 @@ pub use io::handles;
 pub use io::wire::{from_owned, from_view, to_wire};
 pub use process::entry::{apply, eval_among, eval_line, eval_message, eval_text, parse_names, takes};
 pub use process::rules::{Rules, allow_list};
-pub use process::{handlers, script, session, startup};
+pub use process::{handlers, help, script, session, startup};
 pub use qsql::restrict;
 pub use runtime::console::Console;
-pub use runtime::error::QError;
-pub use runtime::host::{Caller, Grants, Host, NEEDS_OWNER, Threads};
+pub use runtime::error::{QError, shown as shown_error};
+pub use runtime::host::{Caller, Grants, Host, Made, NEEDS_OWNER, Threads};
 pub use runtime::limits::Limits;
 pub use runtime::settings::{Settings, adopt, settings};
 pub use runtime::time::now_utc_ns as now_ns;
 pub use runtime::{error, guard, host, refused};
 pub use syntax::called::called;
+pub use syntax::foreign::holds_foreign_code;
 pub use verbs::append::extend;
 pub use verbs::format::one_line;
-pub use verbs::show::show;
+pub use verbs::show::{cut_note, show};
 
 #[cfg(test)]
 mod tests;

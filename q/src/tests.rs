@@ -16,6 +16,8 @@ mod limits;
 mod nesting;
 mod peach;
 mod qsql;
+mod reasons;
+mod work;
 
 fn sym(name: &str) -> Sym {
     intern(name.as_bytes()).expect("room")

@@ -6,7 +6,7 @@ use crate::io::environment;
 use crate::runtime::context::{Context, Running};
 use crate::runtime::error::QError;
 use crate::runtime::footprint;
-use crate::runtime::limits::made;
+use crate::runtime::limits::{made, settled};
 use crate::syntax::prims::Arity;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::{Evaluate, Run, Stored};
@@ -150,13 +150,13 @@ impl Context<'_> {
             (Run::Unary(run), 1) => {
                 let x = arguments.remove(0);
                 footprint::ask(primitive.name, &[&x])?;
-                run(self, x)
+                settled(run(self, x))
             }
             (Run::Binary(run), 2) => {
                 let y = arguments.remove(1);
                 let x = arguments.remove(0);
                 footprint::ask(primitive.name, &[&x, &y])?;
-                run(self, x, y)
+                settled(run(self, x, y))
             }
             (Run::Binary(_), 1) => Ok(project(f.clone(), arguments.into_iter().map(Some).collect())),
             (Run::Many(run), n) => {
@@ -167,7 +167,7 @@ impl Context<'_> {
                 if n > usize::from(most) {
                     return Err(QError::named("rank"));
                 }
-                run(self, arguments)
+                settled(run(self, arguments))
             }
             _ => Err(QError::named("rank")),
         }

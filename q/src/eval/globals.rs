@@ -3,6 +3,8 @@
 use crate::eval::{namespace, views};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::host::Made;
+use crate::runtime::limits;
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::cast;
@@ -24,7 +26,7 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
                 Function::View(lambda) => {
                     let value = views::value_of(context, lambda)?;
                     // An earlier reader may have evaluated text for the last value.
-                    context.host.makes_code(Some(&value));
+                    context.host.makes_code(Made::Value(&value))?;
                     Ok(value)
                 }
                 _ => Ok(value),
@@ -93,11 +95,13 @@ pub(super) fn dotted(
 /// As [`value`], of a name that is data: a function found by it counts as code from data.
 pub(crate) fn by_data(context: &mut Context, name: Sym) -> Result<Value, QError> {
     let value = value(context, name)?;
-    context.host.makes_code(Some(&value));
+    context.host.makes_code(Made::Value(&value))?;
     Ok(value)
 }
 
 pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(), QError> {
+    // What code past a limit has left over must not be kept.
+    limits::settle()?;
     let written = text(name);
     if prims::keyword(written).is_some() {
         return Err(QError::named("assign"));

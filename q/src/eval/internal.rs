@@ -207,6 +207,13 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         return crate::io::files::set(context, target, &new);
     }
     if let Value::Sym(name) = target {
+        if path.is_empty()
+            && prims::is_glyph(f, ",")
+            && let Some(rows) = &value
+            && let Some(done) = crate::verbs::append::in_place_global(context, name, rows)
+        {
+            return done.map(|_| target);
+        }
         let old = match context.host.global(name) {
             Some(old) => old,
             None if path.is_empty() && assigns => Value::empty(),

@@ -5,6 +5,7 @@ use crate::io::{files, wire};
 use crate::qsql::tree;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::host::Made;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::lex;
@@ -29,7 +30,7 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -8 => Ok(Items::Byte(wire::message(&x)?.into()).into()),
         -9 => {
             let value = deserialised(&x)?;
-            context.host.makes_code(Some(&value));
+            context.host.makes_code(Made::Value(&value))?;
             Ok(value)
         }
         -11 => files::replay(context, x),

@@ -191,14 +191,19 @@ pub(crate) fn parts(context: &mut Context, lambda: &Lambda) -> Result {
     Ok(Value::list(vec![value, tree, Value::symbols(view.reads.clone()), Value::chars(&lambda.source[..])]))
 }
 
-/// `.z.b`: dictionary from globals to the views that read them.
+/// `.z.b`: dictionary from globals to the views that read them. Where roles restrict what the caller sees, it names no others.
 pub(crate) fn dependencies(context: &Context) -> Value {
     let mut read: Vec<Sym> = Vec::new();
     let mut readers: Vec<Vec<Sym>> = Vec::new();
-    for name in context.host.names(Sym::NULL) {
+    let names = context.host.names(Sym::NULL);
+    let is_restricted = context.host.is_restricted();
+    for name in names.iter().copied() {
         let Some(Value::Func(f)) = context.host.global(name) else { continue };
         let Function::View(lambda) = &*f else { continue };
         for source in compiled(lambda).map(|view| &view.reads[..]).unwrap_or_default() {
+            if is_restricted && !names.contains(source) {
+                continue;
+            }
             let place = read.iter().position(|r| r == source).unwrap_or_else(|| {
                 read.push(*source);
                 readers.push(Vec::new());

@@ -5,6 +5,7 @@ use crate::qsql;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame, Walk};
+use crate::runtime::host::Made;
 use crate::runtime::limits::made;
 use crate::runtime::scope;
 use crate::runtime::values::truth;
@@ -14,7 +15,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::function::project;
 use crate::verbs::tables::unique_names;
-use crate::verbs::{amend, arith, call, fold};
+use crate::verbs::{amend, append, arith, call, fold};
 use crate::vm;
 use columns::table::function::Function;
 use columns::table::symbol::text;
@@ -179,6 +180,12 @@ impl Context<'_> {
                         return Ok(result);
                     }
                     self.at = f.at;
+                    if frame.is_owners && is_owners_operation(*index, arguments) {
+                        self.host.acts_as_owner(true);
+                        let result = call::run2(self, *index, x, y);
+                        self.host.acts_as_owner(false);
+                        return Ok(result?);
+                    }
                     if self.debugs {
                         let given = [x.clone(), y.clone()];
                         return Ok(call::run2(self, *index, x, y).map_err(|e| e.failed(*index, &given))?);
@@ -275,9 +282,15 @@ impl Context<'_> {
         }
         path.reverse();
         if let Some(result) = self.in_place(assign, &path, &value, frame) {
-            return Ok(result);
+            return Ok(result?);
         }
-        let old = match self.take(&assign.target, frame) {
+        let shared = match assign.target.kind {
+            Kind::Global(name) if frame.is_owners => self.host.global_to_change(name),
+            _ => None,
+        };
+        let shared = shared.filter(|value| !matches!(value, Value::Func(_)));
+        let is_hidden = self.is_hidden(&assign.target, shared.as_ref());
+        let old = match shared.map_or_else(|| self.take(&assign.target, frame), Ok) {
             Ok(old) => old,
             // An undefined global starts from the operator's identity.
             Err(undefined) => {
@@ -288,21 +301,39 @@ impl Context<'_> {
         let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
         let appends = path.is_empty() && assign.through.as_ref().is_some_and(|f| prims::is_glyph(f, ","));
         let new = if appends {
-            crate::verbs::append::append_to(self, old, value.clone())?
+            append::append_to(self, old, value.clone())?
         } else {
             amend::deep(self, old, &path, &change)?
         };
         let new = made(new)?;
         self.store(&assign.target, new.clone(), frame)?;
-        Ok(if path.is_empty() { new } else { value })
+        Ok(match path.is_empty() {
+            true if is_hidden => Value::Null,
+            true => new,
+            false => value,
+        })
+    }
+
+    /// Whether the caller may not read a value that the owner's code changes: the assignment's result must not show it either.
+    fn is_hidden(&self, target: &Node, changed: Option<&Value>) -> bool {
+        let (Kind::Global(name), Some(changed)) = (&target.kind, changed) else { return false };
+        self.host.is_restricted()
+            && !self.host.global(*name).is_some_and(|seen| crate::eval::views::identical(&seen, changed))
     }
 
     /// Fast path for `x[i]:v`, `x[i]op:v` and `x,:v` with atoms, on a simple vector without other references. Returns the result;
     /// `None` if the general path is needed.
-    fn in_place(&mut self, assign: &Assign, path: &[Value], value: &Value, frame: &mut Frame) -> Option<Value> {
-        let atom = vm::atom(value)?;
+    fn in_place(
+        &mut self,
+        assign: &Assign,
+        path: &[Value],
+        value: &Value,
+        frame: &mut Frame,
+    ) -> Option<Result<Value, QError>> {
         let through = assign.through.as_ref();
         let appends = through.is_some_and(|f| prims::is_glyph(f, ","));
+        let whole = appends && path.is_empty();
+        let Some(atom) = vm::atom(value) else { return if whole { self.grown(assign, value, frame) } else { None } };
         let op = through.and_then(prims::index_of).and_then(prims::atomic_op);
         let index = match path {
             [] if appends => None,
@@ -316,13 +347,31 @@ impl Context<'_> {
             };
             (change == vm::Change::Done).then(|| if appends { x.clone() } else { value.clone() })
         };
-        match assign.target.kind {
+        let changed = match assign.target.kind {
             Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
             Kind::Global(name) if !crate::verbs::enums::is_domain(name) => {
                 let mut result = None;
                 self.host.edit(name, &mut |x| result = change(x));
                 result
             }
+            _ => None,
+        };
+        match changed {
+            Some(result) => Some(Ok(result)),
+            None if whole => self.grown(assign, value, frame),
+            None => None,
+        }
+    }
+
+    /// `x,:v` in place: rows of a table, items of a vector with an attribute.
+    fn grown(&mut self, assign: &Assign, value: &Value, frame: &mut Frame) -> Option<Result<Value, QError>> {
+        match assign.target.kind {
+            Kind::Local(slot) => {
+                let x = frame.locals.get_mut(usize::from(slot))?.as_mut()?;
+                let done = append::in_place(self, x, value)?;
+                Some(done.map(|()| x.clone()))
+            }
+            Kind::Global(name) => append::in_place_global(self, name, value),
             _ => None,
         }
     }
@@ -347,14 +396,14 @@ impl Context<'_> {
                 Ok(())
             }
             Kind::Global(name) if frame.is_owners => {
-                self.host.assigns_as_owner(true);
+                self.host.acts_as_owner(true);
                 let stored = self.set_global(*name, value);
-                self.host.assigns_as_owner(false);
+                self.host.acts_as_owner(false);
                 Ok(stored?)
             }
             Kind::Global(name) => Ok(self.set_global(*name, value)?),
             Kind::Name(name) => {
-                self.host.makes_code(None);
+                self.host.makes_code(Made::Other)?;
                 Ok(self.set_global(*name, value)?)
             }
             _ => Err(QError::named("assign").into()),
@@ -400,6 +449,17 @@ impl Context<'_> {
         }
         let keys = columns_of(self, fields, rows)?;
         Ok(Value::dict(keys, values))
+    }
+}
+
+/// Whether an application that the owner has written acts with the owner's rights: its name or number is in the text, not a value that a
+/// client could have passed, and the primitive calls no function.
+fn is_owners_operation(index: u16, arguments: &[Option<Node>]) -> bool {
+    let Some(Some(Node { kind: Kind::Const(first), .. })) = arguments.first() else { return false };
+    match (prims::get(index).map_or("", |p| p.name), first) {
+        ("insert" | "upsert" | "set", Value::Sym(name)) => !text(*name).starts_with(b":"),
+        ("!", Value::Long(-30)) => true,
+        _ => false,
     }
 }
 

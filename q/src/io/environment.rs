@@ -3,6 +3,7 @@
 use crate::io::{files, handles};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::paths::why_not;
 use crate::runtime::time;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
@@ -39,7 +40,8 @@ pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
     let process = handles::is_process(address.strip_prefix(b":").unwrap_or(&address));
     let caller = context.host.caller();
     if !context.host.reaches_files() || !(if process { caller.may_use_sockets() } else { caller.may_use_files() }) {
-        return Err(QError::with("access", "cannot open handles here"));
+        let (what, grant) = if process { ("new connections", "sockets") } else { ("files", "files") };
+        return Err(QError::with("access", why_not(context, what, grant)));
     }
     if !process {
         let path = files::path(context, &Value::chars(&address[..]))?;
@@ -76,7 +78,7 @@ pub(crate) fn hclose(context: &mut Context, x: Value) -> Result {
     }
     let caller = context.host.caller();
     if !context.host.reaches_files() || !(caller.may_use_sockets() || caller.may_use_files()) {
-        return Err(QError::with("access", "cannot open handles here"));
+        return Err(QError::with("access", why_not(context, "handles", "sockets")));
     }
     let handle = x.as_long().and_then(|h| i32::try_from(h).ok()).ok_or_else(type_error)?;
     context.host.close(handle)?;
@@ -87,7 +89,7 @@ pub(crate) fn hclose(context: &mut Context, x: Value) -> Result {
 pub(crate) fn check_system(context: &Context, what: &str) -> std::result::Result<(), QError> {
     match context.host.reaches_files() && context.host.caller().may_use_system() {
         true => Ok(()),
-        false => Err(QError::with("access", what)),
+        false => Err(QError::with("access", why_not(context, what, "system"))),
     }
 }
 
@@ -127,7 +129,7 @@ pub(crate) fn tls(context: &Context) -> Result {
 /// `getenv x`: returns an environment variable, empty if unset.
 pub(crate) fn getenv(context: &mut Context, x: Value) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    check_system(context, "environment variables are not available here")?;
+    check_system(context, "environment variables")?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let name = std::ffi::OsStr::from_bytes(text(name));
     let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name.as_bytes()).cloned();
@@ -139,7 +141,7 @@ static ENVIRONMENT: LazyLock<RwLock<HashMap<Vec<u8>, Vec<u8>>>> = LazyLock::new(
 
 /// `x setenv y`: sets variable `x` to text `y`.
 pub(crate) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {
-    check_system(context, "environment variables are not available here")?;
+    check_system(context, "environment variables")?;
     let Value::Sym(name) = x else { return Err(type_error()) };
     let value = y.as_text().ok_or_else(type_error)?.to_vec();
     context.host.alters()?;

@@ -1,10 +1,11 @@
 //! Open handles of a process: files for writing and connections to other processes. Threads share the table; one thread at a time
 //! uses a handle.
 
+use crate::io::wire;
 use crate::runtime::error::QError;
 use columns::table::Value;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -47,7 +48,10 @@ pub type Holder = Box<dyn Fn() -> Held + Send>;
 pub type Connector = Arc<dyn Fn(&[u8], u64) -> Result<Box<dyn Peer>, QError> + Send + Sync>;
 
 enum Open {
+    /// Text or bytes are appended.
     File(std::fs::File),
+    /// A file of a general list, such as a tickerplant's log: items are appended in kdb+'s format.
+    List(std::fs::File),
     Peer(Box<dyn Peer>),
 }
 
@@ -124,9 +128,9 @@ impl Handles {
             let path = std::path::Path::new(std::ffi::OsStr::from_bytes(address));
             let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
             let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
-            Open::File(
-                file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?,
-            )
+            let file =
+                file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?;
+            if begins_as_list(path) { Open::List(file) } else { Open::File(file) }
         };
         Ok(self.insert(open, owner))
     }
@@ -212,6 +216,7 @@ impl Handles {
         let mut open = self.take(number, by)?;
         let result = match &mut open {
             Open::File(file) => write(file, handle, message),
+            Open::List(file) => write_items(file, handle, message),
             Open::Peer(peer) => match (message, handle > 0) {
                 (Value::Null, true) => peer.receive(by),
                 (Value::Null, false) => Ok(Value::Null),
@@ -268,6 +273,24 @@ fn write(file: &mut std::fs::File, handle: i64, message: &Value) -> Result<Value
                 }
             }
         },
+    }
+    file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+    Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
+}
+
+/// Whether a file holds a general list, as `set` writes it. A file that cannot be read counts as text.
+fn begins_as_list(path: &std::path::Path) -> bool {
+    let mut head = [0; proto::log::FILE_HEAD.len()];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && proto::log::is_log_head(&head)
+}
+
+/// Appends each item of a list; anything else is one item. The count in the file's head stays as it is, as kdb+ leaves it.
+fn write_items(file: &mut std::fs::File, handle: i64, message: &Value) -> Result<Value, QError> {
+    let mut out = Vec::new();
+    let items = if let Value::Vector(_) = message { message.items() } else { vec![message.clone()] };
+    for item in &items {
+        let message = wire::message(item)?;
+        out.extend_from_slice(message.get(proto::HEADER_BYTES..).unwrap_or_default());
     }
     file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
     Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))

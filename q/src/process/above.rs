@@ -5,6 +5,7 @@ use crate::process::{commands, entry, functions, prelude, system};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
+use crate::runtime::host::Made;
 use crate::syntax::ast::{Code, Node};
 use crate::verbs::above::{Evaluate, Run};
 use columns::table::{Items, Sym, Value, Vector};
@@ -37,7 +38,7 @@ impl Evaluate for Context<'_> {
     }
 
     fn text(&mut self, text: &[u8]) -> Evaluated {
-        self.host.makes_code(None);
+        self.host.makes_code(Made::Text(text))?;
         entry::run_text(self, text)
     }
 
@@ -45,18 +46,18 @@ impl Evaluate for Context<'_> {
         // A function at the head of a list is code already.
         if !matches!(object, Value::Vector(Vector { items: Items::List(list), .. }) if matches!(list.first(), Some(Value::Func(_))))
         {
-            self.host.makes_code(None);
+            self.host.makes_code(Made::Message(object))?;
         }
         entry::message(self, object)
     }
 
     fn command(&mut self, text: &[u8]) -> Evaluated {
-        self.host.makes_code(None);
+        self.host.makes_code(Made::Other)?;
         commands::command(self, text)
     }
 
     fn script(&mut self, path: &[u8]) -> Evaluated {
-        self.host.makes_code(None);
+        self.host.makes_code(Made::Other)?;
         commands::load(self, path)
     }
 

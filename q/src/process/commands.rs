@@ -13,6 +13,42 @@ use columns::table::symbol::text;
 use columns::table::{Function, Sym, Value};
 use proto::types;
 
+/// Commands with their arguments, and what each does: `\help NAME`.
+pub(crate) const COMMANDS: [(&str, &str); 32] = [
+    ("\\a [.NAMESPACE]", "names of the tables"),
+    ("\\b [.NAMESPACE]", "names of the views"),
+    ("\\B [.NAMESPACE]", "names of the views to be evaluated again"),
+    ("\\c [ROWS COLUMNS]", "size of the console; wider output is cut"),
+    ("\\C [ROWS COLUMNS]", "size of an HTTP response"),
+    ("\\cd [DIR]", "working directory"),
+    ("\\pwd", "working directory"),
+    ("\\d [.NAMESPACE]", "current namespace; . is the root"),
+    ("\\e [0-2]", "whether errors of clients are traced"),
+    ("\\E", "mode of TLS for clients"),
+    ("\\f [.NAMESPACE]", "names of the functions"),
+    ("\\g [0-1]", "mode of garbage collection"),
+    ("\\l FILE", "loads a script or a database"),
+    ("\\o [HOURS]", "offset of local time from UTC"),
+    ("\\p [PORT]", "port on which clients are served; 0 stops"),
+    ("\\P [DIGITS]", "digits of floats shown; 0 for all"),
+    ("\\r OLD NEW", "renames a file"),
+    ("\\s [THREADS]", "threads for peach and large queries"),
+    ("\\S [SEED]", "seed of random numbers"),
+    ("\\t [MS or EXPRESSION]", "interval of the timer; or the milliseconds that an expression takes"),
+    ("\\ts EXPRESSION", "milliseconds and bytes that an expression takes; \\ts:N runs it N times"),
+    ("\\T [SECONDS]", "timeout of a client's request"),
+    ("\\u", "reloads the users; does nothing here, as every login reads them"),
+    ("\\v [.NAMESPACE]", "names of the variables"),
+    ("\\w [0]", "memory: used, heap, peak, limit, mapped, physical"),
+    ("\\W [DAY]", "first day of the week, 0 is Saturday"),
+    ("\\x NAME", "removes a handler, as \\x .z.pg"),
+    ("\\z [0-1]", "order of dates in text: 0 mm/dd/yyyy, 1 dd/mm/yyyy"),
+    ("\\1 FILE", "sends the output to a file"),
+    ("\\2 FILE", "sends errors to a file"),
+    ("\\_", "whether clients may assign"),
+    ("\\\\", "ends the process"),
+];
+
 /// Runs a command given without its backslash.
 pub(crate) fn command(context: &mut Context, line: &[u8]) -> Result {
     let line = line.trim_ascii();
@@ -196,7 +232,7 @@ pub(crate) fn load(context: &mut Context, rest: &[u8]) -> Result {
 
 fn folder(context: &mut Context, rest: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    crate::io::environment::check_system(context, "the working directory is not available here")?;
+    crate::io::environment::check_system(context, "working directories")?;
     if rest.is_empty() {
         let here = std::env::current_dir().map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         return Ok(Value::chars(here.as_os_str().as_bytes()));
@@ -246,7 +282,7 @@ fn redirect(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
 /// Runs any other command in the shell and returns its output as lines.
 fn shell(context: &mut Context, line: &[u8]) -> Result {
     use std::os::unix::ffi::OsStrExt;
-    crate::io::environment::check_system(context, "this command is not available here")?;
+    crate::io::environment::check_system(context, "system commands")?;
     context.host.alters()?;
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(std::ffi::OsStr::from_bytes(line));

@@ -5,7 +5,7 @@ use crate::process::commands;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Host;
-use crate::runtime::limits::{self, Limits};
+use crate::runtime::limits::{Limits, settled};
 use crate::syntax::{parse, prims};
 use crate::verbs::above::Evaluate;
 use crate::verbs::function::valence;
@@ -71,12 +71,6 @@ pub fn apply(host: &mut dyn Host, f: &Value, arguments: &[Value], limits: &Limit
 /// Whether a value is a function that needs no more than this many arguments.
 pub fn takes(f: &Value, arguments: usize) -> bool {
     matches!(f, Value::Func(_)) && valence(f) <= arguments
-}
-
-/// Returns a result, unless code that cannot return errors exceeded a limit: then returns that error, because others follow from it.
-fn settled<T>(result: Result<T, QError>) -> Result<T, QError> {
-    limits::settle()?;
-    result
 }
 
 /// Returns the globals that text refers to, including those in lambdas, so that a host can decide early where to run it. Empty if

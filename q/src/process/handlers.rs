@@ -66,6 +66,48 @@ impl Handler {
         }
     }
 
+    /// All of them.
+    pub const ALL: [Handler; 16] = [
+        Handler::Get,
+        Handler::Set,
+        Handler::Malformed,
+        Handler::Login,
+        Handler::Opened,
+        Handler::Closed,
+        Handler::WebOpened,
+        Handler::WebClosed,
+        Handler::Web,
+        Handler::Authorise,
+        Handler::Page,
+        Handler::Post,
+        Handler::Methods,
+        Handler::Timer,
+        Handler::Exit,
+        Handler::DayEnd,
+    ];
+
+    /// What the owner sets it to: `\help NAME`.
+    pub fn help(self) -> &'static str {
+        match self {
+            Handler::Get => "function of a client's sync message; its result is the reply",
+            Handler::Set => "function of a client's async message",
+            Handler::Malformed => "function of a message that cannot be read",
+            Handler::Login => "function of user and password; whether the client may connect",
+            Handler::Opened => "function of the handle of a client that has connected",
+            Handler::Closed => "function of the handle of a client that has gone",
+            Handler::WebOpened => "function of the handle of a WebSocket client that has connected",
+            Handler::WebClosed => "function of the handle of a WebSocket client that has gone",
+            Handler::Web => "function of a WebSocket message",
+            Handler::Authorise => "function of an HTTP request; whether it is let in",
+            Handler::Page => "function of an HTTP GET",
+            Handler::Post => "function of an HTTP POST",
+            Handler::Methods => "function of the other HTTP methods",
+            Handler::Timer => "function of the time, called every \\t milliseconds",
+            Handler::Exit => "function of the exit code, called before the process ends",
+            Handler::DayEnd => "function of the date, called at the end of the tickerplant's day",
+        }
+    }
+
     /// Returns the handler for an HTTP method.
     pub fn of_method(method: &str) -> Handler {
         match method {
@@ -184,7 +226,7 @@ pub fn evaluate(
     event: &HandlerEvent,
     limits: &Limits,
 ) -> Result<Outcome, QError> {
-    let mut call = |handler: Handler, arguments: &[Value]| match handler.of(host) {
+    let call = |host: &mut dyn Host, handler: Handler, arguments: &[Value]| match handler.of(host) {
         Some(f) => apply(host, &f, arguments, limits).map(Some),
         None => Ok(None),
     };
@@ -193,13 +235,14 @@ pub fn evaluate(
             let message = match limits.within(|| decoded(body, *endian, limits.message_depth)) {
                 Err(error) if error.name.as_ref() == b"badmsg" => {
                     let bytes = Items::Byte(raw(*is_sync, body, *endian).into()).into();
-                    call(Handler::Malformed, &[Value::list(vec![Value::Int(handle), bytes])])?;
+                    call(host, Handler::Malformed, &[Value::list(vec![Value::Int(handle), bytes])])?;
                     return Ok(Outcome::Malformed(error));
                 }
                 other => rules.admitted(other?)?,
             };
+            host.begins(&message);
             let handler = if *is_sync { Handler::Get } else { Handler::Set };
-            let result = match call(handler, std::slice::from_ref(&message))? {
+            let result = match call(host, handler, std::slice::from_ref(&message))? {
                 Some(result) => result,
                 None => eval_message(host, &message, limits)?,
             };
@@ -207,27 +250,27 @@ pub fn evaluate(
         }
         HandlerEvent::Login { user, password } => {
             let user = symbol::intern_name(user).map_err(QError::from)?;
-            let admitted = call(Handler::Login, &[Value::Sym(user), Value::chars(&password[..])])?;
+            let admitted = call(host, Handler::Login, &[Value::Sym(user), Value::chars(&password[..])])?;
             Ok(Outcome::Admit(matches!(admitted, None | Some(Value::Bool(true)))))
         }
         HandlerEvent::Opened { web } => {
-            call(if *web { Handler::WebOpened } else { Handler::Opened }, &[Value::Int(handle)])?;
+            call(host, if *web { Handler::WebOpened } else { Handler::Opened }, &[Value::Int(handle)])?;
             Ok(Outcome::Nothing)
         }
         HandlerEvent::Closed { web } => {
-            call(if *web { Handler::WebClosed } else { Handler::Closed }, &[Value::Int(handle)])?;
+            call(host, if *web { Handler::WebClosed } else { Handler::Closed }, &[Value::Int(handle)])?;
             Ok(Outcome::Nothing)
         }
         HandlerEvent::Timer => {
-            call(Handler::Timer, &[Value::Timestamp(now_ns())])?;
+            call(host, Handler::Timer, &[Value::Timestamp(now_ns())])?;
             Ok(Outcome::Nothing)
         }
         HandlerEvent::Exit => {
-            call(Handler::Exit, &[Value::Int(0)])?;
+            call(host, Handler::Exit, &[Value::Int(0)])?;
             Ok(Outcome::Nothing)
         }
         HandlerEvent::DayEnd { date } => {
-            call(Handler::DayEnd, &[Value::Date(*date)])?;
+            call(host, Handler::DayEnd, &[Value::Date(*date)])?;
             Ok(Outcome::Nothing)
         }
         HandlerEvent::Web { is_text, payload } => {
@@ -235,11 +278,12 @@ pub fn evaluate(
                 true => Value::chars(&payload[..]),
                 false => Items::Byte(payload.clone().into()).into(),
             };
-            call(Handler::Web, &[message])?;
+            host.begins(&message);
+            call(host, Handler::Web, &[message])?;
             Ok(Outcome::Nothing)
         }
         HandlerEvent::Authorise(request) => {
-            let said = call(Handler::Authorise, &[Value::list(parts(request)?)])?;
+            let said = call(host, Handler::Authorise, &[Value::list(parts(request)?)])?;
             verdict(said.as_ref()).map(Outcome::Verdict)
         }
         HandlerEvent::Page(request) => {
@@ -249,7 +293,7 @@ pub fn evaluate(
                 let method = symbol::intern_name(request.method.as_bytes()).map_err(QError::from)?;
                 given.insert(0, Value::Sym(method));
             }
-            let page = call(handler, &[Value::list(given)])?.ok_or(QError::with("nyi", ".z.ph is not set"))?;
+            let page = call(host, handler, &[Value::list(given)])?.ok_or(QError::with("nyi", ".z.ph is not set"))?;
             Ok(Outcome::Page(page.as_text().ok_or(QError::with("type", ".z.ph must return a string"))?.to_vec()))
         }
     }

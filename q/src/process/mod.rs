@@ -5,6 +5,7 @@ pub(crate) mod commands;
 pub(crate) mod entry;
 pub(crate) mod functions;
 pub mod handlers;
+pub mod help;
 pub(crate) mod prelude;
 pub(crate) mod rules;
 pub mod script;

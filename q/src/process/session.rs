@@ -1,5 +1,6 @@
 //! A host for expressions: globals in memory and a console. Used by `elastick q` and to load schemas.
 
+mod completion;
 mod outside;
 
 use crate::io::handles;
@@ -8,11 +9,11 @@ use crate::process::entry::eval_line;
 use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
 use crate::runtime::guard::{Asking, Authors};
-use crate::runtime::host::{Caller, Grants, Host, Setting, Threads};
+use crate::runtime::host::{Caller, Grants, Host, Made, Setting, Threads};
 use crate::runtime::limits::Limits;
 use crate::runtime::values::symbol;
 use crate::verbs::append;
-use crate::verbs::show::show;
+use crate::verbs::show::{cut_note, show};
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
 use std::collections::{BTreeSet, HashMap};
@@ -46,13 +47,14 @@ pub struct Session {
     exit: Option<i32>,
     threads: Threads,
     waiting: Waiting,
+    own_memory_bytes: u64,
 }
 
 /// Deferred responses: `-30!`.
 #[derive(Default)]
 struct Waiting {
     /// The sender of the current message waits for a response.
-    is_asked: bool,
+    needs_response: bool,
     /// That response was deferred.
     is_deferred: bool,
     /// Number of deferred responses by handle.
@@ -117,13 +119,13 @@ impl Session {
     }
 
     /// Starts the evaluation of a message; `waits` if its sender waits for a response.
-    pub fn asked(&mut self, waits: bool) {
-        (self.waiting.is_asked, self.waiting.is_deferred) = (waits, false);
+    pub fn begin_message(&mut self, waits: bool) {
+        (self.waiting.needs_response, self.waiting.is_deferred) = (waits, false);
     }
 
     /// Ends the evaluation of a message; returns whether it deferred the response.
     pub fn has_deferred(&mut self) -> bool {
-        self.waiting.is_asked = false;
+        self.waiting.needs_response = false;
         std::mem::take(&mut self.waiting.is_deferred)
     }
 
@@ -181,14 +183,23 @@ impl Session {
     /// # Errors
     /// The error of the line, which is not printed.
     pub fn line_among(&mut self, line: &[u8], locals: &[(Sym, Value)]) -> Result<(), QError> {
-        let limits = self.limits();
+        let limits = self.own_limits();
         match crate::process::entry::eval_among(self, line, locals, &limits)? {
-            (value, true) => {
-                let shown = limits.within(|| show(&value, &self.console));
-                self.print(&shown)
-            }
+            (value, true) => self.display(&value, &limits),
             _ => Ok(()),
         }
+    }
+
+    /// Prints the result of a console line, and what of it is not shown.
+    fn display(&mut self, value: &Value, limits: &Limits) -> Result<(), QError> {
+        let shown = limits.within(|| show(value, &self.console));
+        self.print(&shown)?;
+        if let Some(output) = &mut self.output
+            && let Some(note) = limits.within(|| cut_note(value, &self.console))
+        {
+            output.note(note.as_bytes());
+        }
+        Ok(())
     }
 
     /// Exit code, once `exit` was called.
@@ -219,12 +230,26 @@ impl Session {
         Limits { memory_bytes: u64::try_from(most).ok().filter(|m| *m > 0).unwrap_or(usual.memory_bytes), ..usual }
     }
 
+    /// Sets the memory in bytes that a console line may allocate unless `-w` says otherwise.
+    pub fn set_own_memory(&mut self, bytes: u64) {
+        self.own_memory_bytes = bytes;
+    }
+
+    /// Limits of the owner's lines: a log or a file is loaded as far as there is memory.
+    fn own_limits(&self) -> Limits {
+        let limits = self.limits();
+        match self.setting(Setting::Workspace) {
+            0 => Limits { memory_bytes: limits.memory_bytes.max(self.own_memory_bytes), ..limits },
+            _ => limits,
+        }
+    }
+
     /// Evaluates a console line and prints the result.
     ///
     /// # Errors
     /// The error of the line, which is not printed.
     pub fn line(&mut self, line: &[u8]) -> Result<(), QError> {
-        let limits = self.limits();
+        let limits = self.own_limits();
         self.begin();
         if let Some(handler) = self.input_handler()
             && !line.trim_ascii().starts_with(b"\\")
@@ -234,28 +259,9 @@ impl Session {
             return self.print(value.as_text().unwrap_or_default());
         }
         match eval_line(self, line, &limits)? {
-            (value, true) => {
-                let shown = limits.within(|| show(&value, &self.console));
-                self.print(&shown)
-            }
+            (value, true) => self.display(&value, &limits),
             _ => Ok(()),
         }
-    }
-
-    /// Names for completion: globals, keywords, and names in `.Q`, `.h`, `.j` and `.z`.
-    pub fn completions(&self) -> Vec<String> {
-        let own = self
-            .order
-            .iter()
-            .copied()
-            .chain(crate::syntax::prims::keywords())
-            .chain(crate::process::prelude::definitions::all());
-        let spaces = [".Q", ".h", ".j"].into_iter().flat_map(|space| {
-            crate::syntax::prims::names_in(space.as_bytes())
-                .into_iter()
-                .map(move |name| format!("{space}.{}", String::from_utf8_lossy(text(name))))
-        });
-        own.map(|name| String::from_utf8_lossy(text(name)).into_owned()).chain(spaces).collect()
     }
 
     /// `.z.pi`: the console input handler, if set.
@@ -365,8 +371,8 @@ impl Host for Session {
         found
     }
 
-    fn makes_code(&self, value: Option<&Value>) {
-        self.asking.make_code(value);
+    fn makes_code(&self, made: Made<'_>) -> Result<(), QError> {
+        self.asking.make_code(made)
     }
 
     fn native(&self, _name: Sym) -> Option<u8> {
@@ -380,7 +386,7 @@ impl Host for Session {
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
         self.check_change(name)?;
         self.authors.note_change(name, &self.asking);
-        let old = match self.globals.remove(&name) {
+        let old = match self.globals.get_mut(&name) {
             Some(old) => old,
             None if matches!(rows, Value::Table(_)) => {
                 let count = rows.count() as i64;
@@ -390,18 +396,8 @@ impl Host for Session {
             None => return Err(QError::named("type")),
         };
         let before = old.count();
-        let result = append::extend(old.clone(), rows);
-        match result {
-            Ok(new) => {
-                let after = new.count();
-                self.globals.insert(name, new);
-                Ok(Value::longs((before as i64..after as i64).collect()))
-            }
-            Err(error) => {
-                self.globals.insert(name, old);
-                Err(error)
-            }
-        }
+        append::extend(old, rows)?;
+        Ok(Value::longs((before as i64..old.count() as i64).collect()))
     }
 
     fn caller(&self) -> &Caller {
@@ -504,7 +500,7 @@ impl Host for Session {
     }
 
     fn defer(&mut self) -> Result<(), QError> {
-        if !self.waiting.is_asked {
+        if !self.waiting.needs_response {
             return Err(QError::with("access", "no client is waiting for a response here"));
         }
         // Deferring twice has no further effect.

@@ -5,6 +5,7 @@ use crate::runtime::error::QError;
 use crate::runtime::host::Setting;
 use crate::runtime::settings as thread;
 use crate::runtime::values::Result;
+use crate::verbs::show::MAX_CONSOLE;
 use columns::table::{Items, Value};
 
 /// Whether a command is a setting.
@@ -88,7 +89,7 @@ fn size(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     }
     let mut sizes = rest.split(|c| *c == b' ').filter_map(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
     let (Some(rows), Some(columns)) = (sizes.next(), sizes.next()) else { return Err(QError::named("length")) };
-    let (rows, columns) = (rows.clamp(10, 2000), columns.clamp(10, 2000));
+    let (rows, columns) = (rows.clamp(10, MAX_CONSOLE), columns.clamp(10, MAX_CONSOLE));
     if word == b"c" {
         (console.rows, console.columns) = (rows, columns);
     } else {

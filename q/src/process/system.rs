@@ -7,6 +7,48 @@ use crate::syntax::prims;
 use columns::table::symbol::intern_name as intern;
 use columns::table::{Items, Sym, Value};
 
+/// Names of the system variables, with what each holds: `\help NAME`.
+pub(crate) const VARIABLES: [(&str, &str); 38] = [
+    (".z.p", "UTC timestamp now"),
+    (".z.P", "local timestamp now"),
+    (".z.d", "UTC date"),
+    (".z.D", "local date"),
+    (".z.t", "UTC time of day, in milliseconds"),
+    (".z.T", "local time of day, in milliseconds"),
+    (".z.n", "UTC time of day, in nanoseconds"),
+    (".z.N", "local time of day, in nanoseconds"),
+    (".z.z", "UTC datetime, a float of days"),
+    (".z.Z", "local datetime, a float of days"),
+    (".z.w", "handle of the client whose message runs; 0 at the console"),
+    (".z.u", "user of the client whose message runs"),
+    (".z.a", "IP address of the client whose message runs, as an int"),
+    (".z.K", "version of kdb+ that is followed"),
+    (".z.k", "release date of that version"),
+    (".z.s", "the running function, for recursion"),
+    (".q", "q's own words and their functions"),
+    (".Q.b6", "the 64 digits of base 64"),
+    (".z.o", "operating system"),
+    (".z.i", "process id"),
+    (".z.x", "arguments of the script"),
+    (".z.X", "the whole command line"),
+    (".z.f", "the script as given on the command line"),
+    (".z.q", "whether the process was started with -q"),
+    (".z.b", "views by the globals that they read"),
+    (".z.e", "TLS cipher and protocol of the client's connection"),
+    (".Q.x", "arguments of the script before the first option"),
+    (".z.c", "number of processors"),
+    (".z.W", "open handles, with the bytes that wait for each (at a tickerplant)"),
+    (".z.H", "open handles"),
+    (".z.l", "licence; empty, as none is needed"),
+    (".z.h", "name of this machine"),
+    (".Q.a", "lower-case letters"),
+    (".Q.A", "upper-case letters"),
+    (".Q.n", "digits"),
+    (".Q.an", "letters, underscore and digits"),
+    (".Q.nA", "digits and upper-case letters"),
+    (".Q.t", "type letters, by type number"),
+];
+
 /// Returns the value of a system variable.
 pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
     let day = |ns: i64| Value::Date(i32::try_from(ns.div_euclid(DAY_NS)).unwrap_or(i32::MIN));
@@ -68,10 +110,12 @@ pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         }
         b".z.c" => Value::Int(std::thread::available_parallelism().map_or(1, |n| i32::try_from(n.get()).unwrap_or(1))),
         b".z.W" => {
-            let handles = context.host.open_handles();
-            // Sizes of queued messages: always empty, because sends are not queued here.
-            let waiting = vec![Value::longs(Vec::new()); handles.len()];
-            Value::dict(Items::Int(handles.into()).into(), Value::list(waiting))
+            let (handles, waiting) = (context.host.open_handles(), context.host.waiting_bytes());
+            // kdb+ 4.0 lists the size of each message; only their sum is known here.
+            let of = |handle: &i32| waiting.iter().find(|(own, bytes)| own == handle && *bytes > 0);
+            let sizes = |handle| Value::longs(of(handle).map(|(_, bytes)| *bytes).into_iter().collect());
+            let sizes = handles.iter().map(sizes).collect();
+            Value::dict(Items::Int(handles.into()).into(), Value::list(sizes))
         }
         b".z.H" => Items::Int(context.host.open_handles().into()).into(),
         b".z.l" => Value::list(Vec::new()),
@@ -86,4 +130,24 @@ pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         b".Q.t" => Value::chars(&b" bg xhijefcspmdznuvts"[..]),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::session::Session;
+    use crate::runtime::limits::Limits;
+
+    #[test]
+    fn every_variable_is_listed_and_every_listed_one_exists() {
+        let mut session = Session::new();
+        let context = Context::new(&mut session, &Limits::default());
+        for (name, _) in VARIABLES.iter().filter(|(name, _)| *name != ".z.s") {
+            assert!(variable(&context, name.as_bytes()).is_some(), "{name}");
+        }
+        let arms = include_str!("system.rs").lines().filter_map(|line| line.trim().strip_prefix("b\"."));
+        for arm in arms.filter_map(|rest| Some(rest.split_once("\" =>")?.0)) {
+            assert!(VARIABLES.iter().any(|(name, _)| name.strip_prefix('.') == Some(arm)), ".{arm}");
+        }
+    }
 }

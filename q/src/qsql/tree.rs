@@ -4,6 +4,7 @@ use crate::qsql;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame};
+use crate::runtime::host::Made;
 use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
@@ -95,7 +96,7 @@ fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Resul
 
 /// `eval x`: evaluates a parse tree.
 pub(crate) fn eval(context: &mut Context, x: Value) -> Result {
-    context.host.makes_code(None);
+    context.host.makes_code(Made::Other)?;
     let node = to_node(&x)?;
     run(context, |c, frame| c.node(&node, frame))
 }
@@ -349,7 +350,7 @@ fn query_tree(q: &Query) -> Result {
 
 /// `reval x`: `eval` without write access.
 pub(crate) fn reval(context: &mut Context, x: Value) -> Result {
-    context.host.makes_code(None);
+    context.host.makes_code(Made::Other)?;
     let node = to_node(&x)?;
     let mut guarded = crate::runtime::host::ReadOnly { host: &mut *context.host };
     let mut inner = Context::within(&mut guarded, context.allowance.again());
@@ -378,7 +379,7 @@ fn table_tree(keys: &[(Option<Sym>, Node)], columns: &[(Option<Sym>, Node)], key
 
 /// `parse x`: returns the parse tree of text.
 pub(crate) fn parse(context: &mut Context, x: Value) -> Result {
-    context.host.makes_code(None);
+    context.host.makes_code(Made::Other)?;
     let program = crate::syntax::parse::program(x.as_text().ok_or_else(type_error)?, Sym::NULL)?;
     match &program.code.body[..] {
         [one] => from_node(one),

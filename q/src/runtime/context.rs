@@ -6,7 +6,7 @@ use crate::runtime::limits::{Allowance, Limits, Watch};
 use crate::runtime::registers::Registers;
 use crate::runtime::scope::Scope;
 use crate::runtime::settings;
-use columns::sys::stack;
+use columns::sys::{budget, stack};
 use columns::table::function::Lambda;
 use columns::table::{Sym, Value};
 
@@ -18,6 +18,9 @@ pub(crate) struct Running {
     /// Position of the call in the caller's text.
     pub called_at: u32,
 }
+
+/// Steps between two checks of the limits.
+const STEPS: u32 = 64;
 
 /// State of one evaluation, passed to every primitive.
 pub struct Context<'h> {
@@ -83,12 +86,13 @@ impl<'h> Context<'h> {
     #[inline]
     pub fn tick(&mut self) -> Result<(), QError> {
         self.steps = self.steps.wrapping_add(1);
-        if self.steps & 0x3f == 0 { self.look() } else { Ok(()) }
+        if self.steps.is_multiple_of(STEPS) { self.look() } else { Ok(()) }
     }
 
     /// Checks the limits. If the caller swallows the error (a fallback path), the next step reports it again.
     #[cold]
     fn look(&mut self) -> Result<(), QError> {
+        budget::note(STEPS as usize);
         let seen = self.check();
         if seen.is_err() {
             self.steps = self.steps.wrapping_sub(1);

@@ -3,6 +3,7 @@
 use columns::table::function::Function;
 use columns::table::symbol::TooManySymbols;
 use columns::table::{Sym, Value};
+use proto::Explained;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub struct QError {
     way: Option<Box<Way>>,
 }
 
-/// Stack trace of an error. Never leaves the process.
+/// Stack trace of an error. Of it only [`QError::wire_text`] leaves the process.
 #[derive(Clone, Debug, Default)]
 struct Way {
     /// Innermost first.
@@ -55,6 +56,9 @@ pub struct Origin {
     /// From 1.
     pub line: u32,
 }
+
+/// Longest text of a client whose errors are sent with their place: searching it takes time.
+const MAX_PLACED_BYTES: usize = 4096;
 
 /// Errors are equal if the client sees no difference; stack traces do not count.
 impl PartialEq for QError {
@@ -215,20 +219,52 @@ impl QError {
         self.place(0)
     }
 
-    /// Returns the error as the console shows it: its name, and the innermost text with a caret below the failed operation.
-    pub fn shown(&self) -> Vec<u8> {
-        let mut out = [b"'", &self.name[..]].concat();
-        if !self.detail.is_empty() {
-            out.extend_from_slice(b" (");
-            out.extend_from_slice(self.detail.as_bytes());
-            out.push(b')');
+    /// Returns the text of an error response: the name alone, as programs expect it, or for a client that requested reasons also the detail
+    /// and the place, if the message was text (`asked`).
+    pub fn wire_text(&self, explains: bool, asked: Option<&[u8]>) -> Cow<'_, [u8]> {
+        if !explains {
+            return Cow::Borrowed(&self.name);
         }
-        out.push(b'\n');
-        if let Some(place) = self.trace().first() {
-            place.write(self.trace().len() - 1, &mut out);
+        let place = asked.map_or_else(Vec::new, |text| self.place_for(text));
+        Cow::Owned(Explained { name: &self.name, reason: self.detail.as_bytes(), place: &place }.encode())
+    }
+
+    /// Returns the innermost text with a caret that the client who sent `text` may see: its own, a lambda in it, or a function that it calls by
+    /// name, which the client may read anyway. Functions around it (`.z.pg`), text that a function has made, and paths of scripts stay here.
+    fn place_for(&self, text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let trace = self.trace();
+        let own = trace.iter().rposition(|place| place.name.is_empty() && place.text == text);
+        let Some(own) = own.filter(|_| text.len() <= MAX_PLACED_BYTES) else { return out };
+        let is_handled = own + 1 < trace.len();
+        let is_part = |part: &[u8]| !part.is_empty() && text.windows(part.len()).any(|sent| sent == part);
+        let may_see = |(_, place): &(usize, &Place)| is_part(&place.text) || !(is_handled || place.name.is_empty());
+        if let Some((level, place)) = trace.iter().enumerate().find(may_see) {
+            Place { origin: None, ..place.clone() }.write(own.saturating_sub(level), &mut out);
         }
         out
     }
+
+    /// The error that another process has sent.
+    pub fn received(text: &[u8]) -> QError {
+        let Explained { name, reason, .. } = Explained::parse(text);
+        QError { detail: String::from_utf8_lossy(reason).into_owned(), ..QError::signal(name) }
+    }
+
+    /// Returns the error as the console shows it: its name, and the innermost text with a caret below the failed operation.
+    pub fn shown(&self) -> Vec<u8> {
+        let mut place = Vec::new();
+        if let Some(innermost) = self.trace().first() {
+            innermost.write(self.trace().len() - 1, &mut place);
+        }
+        shown(Explained { name: &self.name, reason: self.detail.as_bytes(), place: &place })
+    }
+}
+
+/// Returns an error as the console shows it.
+pub fn shown(error: Explained) -> Vec<u8> {
+    let reason: &[&[u8]] = if error.reason.is_empty() { &[] } else { &[b" (", error.reason, b")"] };
+    [&[b"'", error.name], reason, &[b"\n", error.place]].concat().concat()
 }
 
 impl Place {

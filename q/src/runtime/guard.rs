@@ -10,26 +10,49 @@
 //! 4. An evaluation of the owner that has read a caller's value continues with a remote caller's rights once it turns data
 //!    into code: it evaluates text or a parse tree, or gets a function from a symbol or from bytes.
 //!
+//! 5. What a user with restricted rows has written is code for that user only: an evaluation of anybody else that has read it and then turns
+//!    data into code fails, except for the evaluation's own message.
+//!
 //! Rights are never raised again within an evaluation.
 
 use crate::runtime::error::QError;
-use crate::runtime::host::{Caller, Grants};
+use crate::runtime::host::{Caller, Grants, Made};
 use columns::sys::stack;
-use columns::table::{Items, Sym, Value, Vector, symbol};
+use columns::table::{Function, Items, Sym, Value, Vector, symbol};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Names that the owner or remote callers have assigned.
+/// Who has written a remote caller's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Writer {
+    /// `None` if several users have written parts of it, or an event of the process has after it had read a caller's value.
+    user: Option<Arc<[u8]>>,
+    /// A user with restricted rows has written part of it.
+    is_restricted: bool,
+}
+
+/// Records who has written each global.
 #[derive(Clone, Debug, Default)]
 pub struct Authors {
-    /// Names that hold functions of the owner.
+    /// Names with a function of the owner in their value: no client may assign them.
     owner: HashSet<Sym>,
-    /// Names that hold remote callers' values, with the user if only one has written them.
-    callers: HashMap<Sym, Option<Arc<[u8]>>>,
-    /// Names that the owner's events have assigned since the start.
+    /// Names whose value is a remote caller's.
+    callers: HashMap<Sym, Writer>,
+    /// Names that the start-up files have assigned.
+    started: HashSet<Sym>,
+    /// Their namespaces.
+    spaces: HashSet<Vec<u8>>,
+    /// Names that events of the process (a timer, a login) have assigned since the start.
     later: HashSet<Sym>,
     has_started: bool,
+}
+
+/// Returns the namespace directly under the root, `.app` of `.app.sub.f`; `None` for a name of the root.
+pub fn space_of(name: &[u8]) -> Option<&[u8]> {
+    let rest = name.strip_prefix(b".")?;
+    let end = rest.iter().position(|byte| *byte == b'.').unwrap_or(rest.len());
+    name.get(..=end)
 }
 
 /// Namespaces of the language's own functions and the process's handlers.
@@ -43,6 +66,12 @@ const MAX_OWNED: usize = 256;
 
 fn is_reserved(name: &[u8]) -> bool {
     RESERVED.iter().any(|space| name.strip_prefix(*space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b".")))
+}
+
+/// Returns the name whose part a dotted name reads, `t` of `t.time`; `None` for one without a dot or in a namespace.
+pub fn stem_of(name: &[u8]) -> Option<&[u8]> {
+    let dot = name.iter().position(|byte| *byte == b'.').filter(|dot| *dot > 0)?;
+    name.get(..dot)
 }
 
 impl Authors {
@@ -81,8 +110,12 @@ impl Authors {
         }
         self.later.remove(&name);
         if !asking.is_owners() {
-            self.callers.insert(name, asking.user());
+            self.callers.insert(name, asking.writer());
             return;
+        }
+        if !self.has_started {
+            self.started.insert(name);
+            self.spaces.extend(space_of(symbol::text(name)).map(<[u8]>::to_vec));
         }
         self.callers.remove(&name);
         if self.has_started {
@@ -103,9 +136,17 @@ impl Authors {
     /// Whether a value is as the start-up files or this user have left it.
     pub fn is_of(&self, name: Sym, user: &[u8]) -> bool {
         match self.callers.get(&name) {
-            Some(writer) => writer.as_deref() == Some(user),
+            Some(writer) => writer.user.as_deref() == Some(user),
             None => !self.later.contains(&name),
         }
+    }
+
+    /// Whether a name is the owner's: the start-up files or an event of the process have assigned it, or a name in its namespace; or it reads as
+    /// a part of one that they have assigned.
+    pub fn is_owners(&self, name: Sym) -> bool {
+        let is_inside = || space_of(symbol::text(name)).is_some_and(|space| self.spaces.contains(space));
+        let has = |name: &Sym| self.started.contains(name) || self.later.contains(name);
+        has(&name) || is_inside() || stem_of(symbol::text(name)).and_then(symbol::find).is_some_and(|stem| has(&stem))
     }
 
     /// Records a change of part of a value: the rest keeps its author.
@@ -114,19 +155,33 @@ impl Authors {
             if self.has_started {
                 self.later.insert(name);
             }
+            // What the owner adds is not for the user who has written the rest.
+            if let Some(writer) = self.callers.get_mut(&name) {
+                writer.user = None;
+            }
             return;
         }
-        let user = asking.user();
-        match self.callers.get_mut(&name) {
-            Some(writer) if *writer != user => *writer = None,
-            Some(_) => {}
-            None => drop(self.callers.insert(name, user)),
+        let now = asking.writer();
+        let before = self.callers.get(&name).cloned();
+        // What the owner's events have assigned may hold rows that the caller does not have.
+        let is_mixed = before.as_ref().is_some_and(|before| before.user != now.user) || self.later.contains(&name);
+        let is_restricted = now.is_restricted || before.is_some_and(|before| before.is_restricted);
+        let user = now.user.filter(|_| !is_mixed);
+        self.callers.insert(name, Writer { user, is_restricted });
+    }
+
+    /// Records that a value has parts of several users.
+    pub fn mix(&mut self, name: Sym) {
+        if let Some(writer) = self.callers.get_mut(&name) {
+            writer.user = None;
         }
     }
 
     /// Takes the author of a name from another version of the globals.
     pub fn take(&mut self, name: Sym, other: &Authors) {
-        for (own, others) in [(&mut self.owner, &other.owner), (&mut self.later, &other.later)] {
+        let sets =
+            [(&mut self.owner, &other.owner), (&mut self.later, &other.later), (&mut self.started, &other.started)];
+        for (own, others) in sets {
             match others.contains(&name) {
                 true => own.insert(name),
                 false => own.remove(&name),
@@ -141,8 +196,10 @@ impl Authors {
     /// Called when an evaluation reads a global.
     #[inline]
     pub fn read(&self, name: Sym, value: Option<&Value>, asking: &Asking) {
-        if !self.callers.is_empty() && self.callers.contains_key(&name) {
-            asking.read(name, value);
+        if !self.callers.is_empty()
+            && let Some(writer) = self.callers.get(&name)
+        {
+            asking.read(name, value, writer);
         }
     }
 
@@ -154,19 +211,34 @@ impl Authors {
     }
 }
 
+/// Whether a value is or contains a function; true for one with more items than are searched.
+pub fn is_code(value: &Value) -> bool {
+    holds_code(value, &mut { MAX_LOOKS })
+}
+
+/// Whether a value contains a function for which `is_it` holds; true for one with more items than are searched.
+pub(crate) fn holds_function(value: &Value, is_it: &dyn Fn(&Function) -> bool) -> bool {
+    holds(value, &mut { MAX_LOOKS }, is_it)
+}
+
 /// Whether a value is or contains a function, within `looks` items; true if there are more.
 fn holds_code(value: &Value, looks: &mut usize) -> bool {
+    holds(value, looks, &|_| true)
+}
+
+/// As [`holds_code`], for functions that `is_it` holds for.
+fn holds(value: &Value, looks: &mut usize, is_it: &dyn Fn(&Function) -> bool) -> bool {
     let Some(left) = looks.checked_sub(1) else { return true };
     *looks = left;
     if stack::is_deep() {
         return true;
     }
     match value {
-        Value::Func(_) => true,
-        Value::Vector(Vector { items: Items::List(items), .. }) => items.iter().any(|item| holds_code(item, looks)),
-        Value::Dict(d) => holds_code(&d.keys, looks) || holds_code(&d.values, looks),
+        Value::Func(function) => is_it(function),
+        Value::Vector(Vector { items: Items::List(items), .. }) => items.iter().any(|item| holds(item, looks, is_it)),
+        Value::Dict(d) => holds(&d.keys, looks, is_it) || holds(&d.values, looks, is_it),
         Value::Table(t) => t.columns.iter().any(|column| match &column.items {
-            Items::List(items) => items.iter().any(|item| holds_code(item, looks)),
+            Items::List(items) => items.iter().any(|item| holds(item, looks, is_it)),
             _ => false,
         }),
         _ => false,
@@ -178,8 +250,14 @@ fn holds_code(value: &Value, looks: &mut usize) -> bool {
 pub struct Asking {
     caller: Caller,
     lowered: Caller,
+    /// The caller's rows are restricted.
+    is_restricted: bool,
+    /// The message that the evaluation answers.
+    message: OnceLock<Value>,
     /// A remote caller's value has been read.
     has_read: AtomicBool,
+    /// One of another user with restricted rows has been read.
+    has_read_restricted: AtomicBool,
     is_lowered: AtomicBool,
     /// Names of remote callers' values without a function in them, so that a loop searches each once.
     searched: Mutex<HashSet<Sym>>,
@@ -192,6 +270,16 @@ impl Asking {
         Asking { caller, lowered, ..Asking::default() }
     }
 
+    /// An evaluation of a user with restricted rows.
+    pub fn of_restricted(caller: Caller) -> Asking {
+        Asking { is_restricted: true, ..Asking::new(caller, Grants::default()) }
+    }
+
+    /// Sets the message that the evaluation answers.
+    pub fn begin(&self, message: &Value) {
+        let _ = self.message.set(message.clone());
+    }
+
     /// The caller whose rights apply now.
     pub fn caller(&self) -> &Caller {
         if self.is_lowered.load(Ordering::Relaxed) { &self.lowered } else { &self.caller }
@@ -201,7 +289,13 @@ impl Asking {
     pub fn raise(&self) {
         self.is_lowered.store(false, Ordering::Relaxed);
         self.has_read.store(false, Ordering::Relaxed);
+        self.has_read_restricted.store(false, Ordering::Relaxed);
         self.searched.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Called when the evaluation begins again from its start.
+    pub fn again(&self) {
+        self.has_read_restricted.store(false, Ordering::Relaxed);
     }
 
     /// Marks the evaluation as one that has read a remote caller's value, as an argument of a handler is.
@@ -214,9 +308,11 @@ impl Asking {
         !self.caller().remote && !self.has_read.load(Ordering::Relaxed)
     }
 
-    /// The remote caller's user; `None` for an event of the process.
-    fn user(&self) -> Option<Arc<[u8]>> {
-        self.caller.remote.then(|| Arc::from(&self.caller.user[..]))
+    /// Author of what the evaluation assigns, if that is not the owner.
+    fn writer(&self) -> Writer {
+        let has_read_restricted = self.has_read_restricted.load(Ordering::Relaxed);
+        let user = (self.caller.remote && !has_read_restricted).then(|| Arc::from(&self.caller.user[..]));
+        Writer { user, is_restricted: self.is_restricted || has_read_restricted }
     }
 
     fn is_lower(&self) -> bool {
@@ -224,7 +320,11 @@ impl Asking {
     }
 
     /// Called when the evaluation reads a remote caller's value.
-    fn read(&self, name: Sym, value: Option<&Value>) {
+    fn read(&self, name: Sym, value: Option<&Value>, writer: &Writer) {
+        let is_own = || self.caller.remote && writer.user.as_deref() == Some(&self.caller.user[..]);
+        if writer.is_restricted && !is_own() {
+            self.has_read_restricted.store(true, Ordering::Relaxed);
+        }
         if self.is_lower() {
             return;
         }
@@ -241,12 +341,31 @@ impl Asking {
         }
     }
 
-    /// Called when data becomes code: this value, if a function is in it; `None`: text or a parse tree.
-    pub fn make_code(&self, value: Option<&Value>) {
-        let is_code = || value.is_none_or(|value| holds_code(value, &mut { MAX_OWNED }));
-        if !self.is_lower() && self.has_read.load(Ordering::Relaxed) && is_code() {
+    /// Called when data becomes code.
+    ///
+    /// # Errors
+    /// `access` after the evaluation has read what another user with restricted rows has written.
+    pub fn make_code(&self, made: Made<'_>) -> Result<(), QError> {
+        let has_read_restricted = self.has_read_restricted.load(Ordering::Relaxed);
+        let has_read = !self.is_lower() && self.has_read.load(Ordering::Relaxed);
+        if !has_read && !has_read_restricted {
+            return Ok(());
+        }
+        if matches!(made, Made::Value(value) if !holds_code(value, &mut { MAX_OWNED })) {
+            return Ok(());
+        }
+        // Its own message is the caller's (`.z.pg:{value x}`), whatever the handler has read before.
+        if has_read_restricted && self.message.get().is_some_and(|message| made.is(message)) {
+            self.has_read_restricted.store(false, Ordering::Relaxed);
+        } else if has_read_restricted {
+            let why =
+                "after reading what a user with restricted rows has written, nothing but the message is evaluated";
+            return Err(QError::with("access", why));
+        }
+        if has_read {
             self.is_lowered.store(true, Ordering::Relaxed);
         }
+        Ok(())
     }
 }
 
@@ -313,16 +432,82 @@ mod tests {
         let (mut authors, asking) = (Authors::default(), owner());
         let text = Value::chars(&b"text"[..]);
         authors.note(sym("job"), &text, &client());
-        asking.make_code(None);
+        let code = |asking: &Asking| asking.make_code(Made::Other).expect("no restricted user");
+        code(&asking);
         assert!(!asking.caller().remote, "nothing of a client has been read");
         authors.read(sym("job"), Some(&text), &asking);
-        asking.make_code(Some(&text));
+        asking.make_code(Made::Value(&text)).expect("no restricted user");
         assert!(!asking.caller().remote, "text is no function");
-        asking.make_code(None);
+        code(&asking);
         assert!(asking.caller().remote && asking.caller().grants.files);
         asking.raise();
-        asking.make_code(None);
+        code(&asking);
         assert!(!asking.caller().remote, "another evaluation");
+    }
+
+    fn restricted(user: &str) -> Asking {
+        Asking::of_restricted(Caller { remote: true, user: user.into(), ..Caller::default() })
+    }
+
+    fn named(user: &str) -> Asking {
+        Asking::new(Caller { remote: true, user: user.into(), ..Caller::default() }, Grants::default())
+    }
+
+    #[test]
+    fn what_a_restricted_user_has_written_is_code_for_that_user_only() {
+        let mut authors = Authors::default();
+        let text = Value::chars(&b"text"[..]);
+        authors.note(sym("job"), &text, &restricted("bob"));
+        for (asking, runs) in [(restricted("bob"), true), (named("ann"), false), (owner(), false)] {
+            authors.read(sym("job"), Some(&text), &asking);
+            assert!(asking.make_code(Made::Value(&text)).is_ok(), "text is no function");
+            assert_eq!(asking.make_code(Made::Text(b"text")).is_ok(), runs);
+        }
+        // The evaluation's own message is its own.
+        let asking = named("ann");
+        asking.begin(&Value::chars(&b"1+1"[..]));
+        authors.read(sym("job"), Some(&text), &asking);
+        assert!(asking.make_code(Made::Text(b"2+2")).is_err() && asking.make_code(Made::Text(b"1+1")).is_ok());
+        // What a handler has read before does not concern the message.
+        assert!(asking.make_code(Made::Text(b"2+2")).is_ok());
+        authors.read(sym("job"), Some(&text), &asking);
+        // A copy is no more anybody's.
+        authors.note(sym("copy"), &text, &asking);
+        let next = named("ann");
+        authors.read(sym("copy"), Some(&text), &next);
+        assert!(next.make_code(Made::Other).is_err());
+        assert!(!authors.is_of(sym("copy"), b"ann") && !authors.is_of(sym("copy"), b"bob"));
+    }
+
+    #[test]
+    fn a_value_with_parts_of_others_is_nobodys() {
+        let mut authors = Authors::default();
+        authors.note(sym("log"), &Value::Long(1), &owner());
+        authors.start();
+        authors.note_change(sym("log"), &restricted("bob"));
+        assert!(authors.is_of(sym("log"), b"bob") && !authors.is_of(sym("log"), b"cat"));
+        authors.note_change(sym("log"), &restricted("cat"));
+        assert!(!authors.is_of(sym("log"), b"bob") && !authors.is_of(sym("log"), b"cat"));
+        // Also with parts of the owner's later events.
+        authors.note(sym("mine"), &Value::Long(1), &restricted("bob"));
+        authors.note_change(sym("mine"), &owner());
+        assert!(!authors.is_of(sym("mine"), b"bob"));
+    }
+
+    #[test]
+    fn names_of_the_start_up_files_stay_the_owners() {
+        let mut authors = Authors::default();
+        authors.note(sym("n"), &Value::Long(1), &owner());
+        authors.note(sym(".app.f"), &Value::Long(1), &owner());
+        authors.start();
+        authors.note(sym("later"), &Value::Long(1), &owner());
+        authors.note(sym("n"), &Value::Long(2), &named("ann"));
+        for name in ["n", "n.time", ".app.f", ".app.g", ".app.sub.g", ".app", "later"] {
+            assert!(authors.is_owners(sym(name)), "{name}");
+        }
+        for name in ["m", "m.n", ".apps.f", "app"] {
+            assert!(!authors.is_owners(sym(name)), "{name}");
+        }
     }
 
     #[test]
@@ -333,13 +518,13 @@ mod tests {
         authors.note(sym("copy"), &Value::Long(1), &asking);
         let next = owner();
         authors.read(sym("copy"), None, &next);
-        next.make_code(None);
+        next.make_code(Made::Other).expect("no restricted user");
         assert!(next.caller().remote);
         // A later assignment that has read nothing of clients makes it the owner's again.
         authors.note(sym("copy"), &Value::Long(1), &owner());
         let last = owner();
         authors.read(sym("copy"), None, &last);
-        last.make_code(None);
+        last.make_code(Made::Other).expect("no restricted user");
         assert!(!last.caller().remote);
     }
 }

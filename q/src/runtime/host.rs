@@ -3,7 +3,7 @@
 use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
 use columns::sys::shared::Shared;
-use columns::table::{Sym, Value};
+use columns::table::{Items, Sym, Value, Vector};
 use std::path::PathBuf;
 
 /// The client of an evaluation: values of `.z.w`, `.z.u`, `.z.a` and `.z.e`, and its rights.
@@ -82,6 +82,36 @@ pub enum Setting {
     Workspace,
 }
 
+/// Data that becomes code.
+#[derive(Clone, Copy, Debug)]
+pub enum Made<'a> {
+    /// A value that a symbol or bytes gave: code if a function is in it.
+    Value(&'a Value),
+    /// Text that is evaluated.
+    Text(&'a [u8]),
+    /// A message, `(function;arguments)`, that is evaluated.
+    Message(&'a Value),
+    /// A parse tree, or text that is parsed, loaded or run as a command.
+    Other,
+}
+
+impl Made<'_> {
+    /// Whether this is a message as it was received.
+    pub fn is(&self, message: &Value) -> bool {
+        match self {
+            Made::Text(text) => message.as_text() == Some(text),
+            Made::Message(Value::Vector(Vector { items, .. })) => match (items, message) {
+                (Items::List(list), Value::Vector(Vector { items: Items::List(own), .. })) => {
+                    list.as_ptr() == own.as_ptr() && list.len() == own.len()
+                }
+                (Items::Sym(names), Value::Vector(Vector { items: Items::Sym(own), .. })) => names[..] == own[..],
+                _ => false,
+            },
+            Made::Message(_) | Made::Value(_) | Made::Other => false,
+        }
+    }
+}
+
 /// Globals, native functions and I/O of a process.
 ///
 /// An evaluation may run on a snapshot, outside the thread that owns the process's state. A host that cannot perform an
@@ -105,9 +135,17 @@ pub trait Host {
     /// Assigns a global.
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError>;
 
-    /// The assignments until the next call are written in code of the owner's start-up files, or no longer. A host whose owner's globals
-    /// are closed to clients lets such code assign them, also if a client calls it.
-    fn assigns_as_owner(&mut self, _is_owner: bool) {}
+    /// Whether the operation that follows is written in code of the owner's start-up files: an assignment, or an `insert`, `upsert`, `set` or
+    /// `-30!` with the name or number in the text. A host lets such code do what it refuses a client, also if a client calls it.
+    fn acts_as_owner(&mut self, _is_owner: bool) {}
+
+    /// Returns the value that code of the owner's start-up files changes in part (`n+:1`), also if the caller may not read it.
+    fn global_to_change(&mut self, name: Sym) -> Option<Value> {
+        self.global(name)
+    }
+
+    /// The message that the evaluation answers: evaluating it again, as `.z.pg:{value x}` does, is no use of another's data as code.
+    fn begins(&mut self, _message: &Value) {}
 
     /// Modifies a global in place if the process stores it as an ordinary value; otherwise does nothing, and the caller
     /// uses [`Host::assign`].
@@ -138,9 +176,13 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Called when data becomes code: this value, which a symbol or bytes gave, if a function is in it; `None`: text or a
-    /// parse tree is evaluated. A host lowers the evaluation's rights if the data may be a remote caller's.
-    fn makes_code(&self, _value: Option<&Value>) {}
+    /// Called when data becomes code. A host lowers the evaluation's rights if the data may be a remote caller's.
+    ///
+    /// # Errors
+    /// `access` if the data may be of a user whose code runs for nobody else.
+    fn makes_code(&self, _made: Made<'_>) -> Result<(), QError> {
+        Ok(())
+    }
 
     /// Returns the number of parameters if `name` is a native function.
     fn native(&self, name: Sym) -> Option<u8>;
@@ -226,6 +268,11 @@ pub trait Host {
 
     /// The open handles, for `.z.W`.
     fn open_handles(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    /// Bytes that wait to be sent to a handle, for `.z.W`. Handles for which none wait can be missing.
+    fn waiting_bytes(&self) -> Vec<(i32, i64)> {
         Vec::new()
     }
 
@@ -369,8 +416,8 @@ macro_rules! reads_of_host {
             self.host.find_name(is_it)
         }
 
-        fn makes_code(&self, value: Option<&Value>) {
-            self.host.makes_code(value);
+        fn makes_code(&self, made: crate::runtime::host::Made<'_>) -> std::result::Result<(), QError> {
+            self.host.makes_code(made)
         }
 
         fn namespaces(&self) -> Vec<Sym> {
@@ -419,6 +466,10 @@ macro_rules! reads_of_host {
 
         fn open_handles(&self) -> Vec<i32> {
             self.host.open_handles()
+        }
+
+        fn waiting_bytes(&self) -> Vec<(i32, i64)> {
+            self.host.waiting_bytes()
         }
 
         fn origin(&self, name: Sym) -> Option<Origin> {

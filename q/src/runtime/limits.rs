@@ -1,8 +1,9 @@
 //! Time, memory and thread limits of one evaluation, shared by all its threads.
 
 use crate::runtime::error::QError;
+use columns::sys::interrupt::{self, Cancel};
 use columns::sys::shared::Nests;
-use columns::sys::{allocated, clock, interrupt};
+use columns::sys::{allocated, budget, clock};
 use columns::table::{Value, symbol};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +13,9 @@ use std::time::{Duration, Instant};
 
 mod watch;
 
-pub(crate) use watch::{Watch, check, collected, innermost, items, list, pace, place, room, room_for, settle, step};
+pub(crate) use watch::{
+    Watch, check, collected, innermost, items, list, pace, place, room, room_for, settle, settled, step,
+};
 
 /// Limits of one evaluation. [`columns::sys::stack`] limits the stack of every thread separately.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub struct Limits {
     pub section_rows: Option<usize>,
     /// Maximum nesting of a message that is evaluated; above it, `'limit`.
     pub message_depth: usize,
+    /// Ends the evaluation with `'stop` once another thread has set it.
+    pub cancel: Option<Cancel>,
     /// Symbols that the evaluation may add; above it, `'limit`. `None`: as many as the process takes.
     pub symbols: Option<Arc<symbol::Budget>>,
 }
@@ -47,6 +52,7 @@ impl Default for Limits {
             machine: true,
             section_rows: None,
             message_depth,
+            cancel: None,
             symbols: None,
         }
     }
@@ -59,8 +65,17 @@ impl Default for Limits {
 /// `limit` above [`proto::DEEPEST`] levels.
 #[inline]
 pub(crate) fn made(value: Value) -> Result<Value, QError> {
+    shallow(value.depth()).map(|()| value)
+}
+
+/// Checks the nesting depth of a value that is about to be made, as [`made`] does.
+///
+/// # Errors
+/// As [`made`].
+#[inline]
+pub(crate) fn shallow(depth: u16) -> Result<(), QError> {
     // An atom counts as one level on the wire.
-    if usize::from(value.depth()) < proto::DEEPEST { Ok(value) } else { Err(too_deep()) }
+    if usize::from(depth) < proto::DEEPEST { Ok(()) } else { Err(too_deep()) }
 }
 
 #[cold]
@@ -172,7 +187,7 @@ impl Allowance {
     /// Checks all limits now.
     ///
     /// # Errors
-    /// `stop` at the deadline, on Ctrl-C, and if an earlier part has failed; `wsfull` above the memory limit; `stack` if a
+    /// `stop` at the deadline, on Ctrl-C, if the evaluation is cancelled, and if an earlier part has failed; `wsfull` above the memory limit; `stack` if a
     /// walk below was abandoned as too deep.
     pub fn check(&self) -> Result<(), QError> {
         settle()?;
@@ -185,6 +200,7 @@ impl Allowance {
         if self.member.as_ref().is_some_and(|member| member.team.is_void(member.own.part.get())) {
             return Err(QError::with("stop", "an earlier item has failed"));
         }
+        budget::looked();
         self.reserve(0)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::runtime::error::QError;
 use crate::runtime::limits;
+use columns::sys::budget::{self, BLOCK};
 
 /// Lines up to this size are not checked against the memory limit.
 const SMALL_BYTES: usize = 4096;
@@ -39,8 +40,13 @@ impl Line {
     /// Appends text.
     ///
     /// # Errors
-    /// `wsfull` if it exceeds the memory limit.
+    /// `stop` and `wsfull` at the limits.
     pub fn put(&mut self, text: &[u8]) -> Result<(), QError> {
+        for block in text.chunks(BLOCK) {
+            if budget::spend(block.len()) {
+                limits::settle()?;
+            }
+        }
         if self.bytes.capacity() - self.bytes.len() < text.len() {
             let wanted = self.bytes.len().saturating_add(text.len()).max(self.bytes.capacity().saturating_mul(2));
             if wanted > SMALL_BYTES {

@@ -15,7 +15,23 @@ pub(crate) fn allowed(context: &Context) -> bool {
 /// # Errors
 /// `access`.
 pub(crate) fn check(context: &Context) -> Result<(), QError> {
-    if allowed(context) { Ok(()) } else { Err(QError::with("access", "files are not available here")) }
+    match allowed(context) {
+        true => Ok(()),
+        false => Err(QError::with("access", why_not(context, "files", "files"))),
+    }
+}
+
+/// Why an evaluation may not use something, and who can change that.
+pub(crate) fn why_not(context: &Context, what: &str, grant: &str) -> String {
+    match context.host.reaches_files() {
+        true => {
+            format!(
+                "{what} are not available to clients; the owner of the process may allow them \
+                 (--remote-may {grant} at a node, -u 0 in a session)"
+            )
+        }
+        false => format!("{what} are not available in this process"),
+    }
 }
 
 /// Whether a symbol names a file rather than a variable.

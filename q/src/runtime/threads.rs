@@ -5,7 +5,7 @@
 //! one evaluation may use.
 
 use crate::runtime::error::QError;
-use crate::runtime::limits::{Allowance, Limits, Member, Own, Team, Watch};
+use crate::runtime::limits::{self, Allowance, Limits, Member, Own, Team, Watch};
 use crate::runtime::{seeds, settings};
 use columns::sys::{allocated, stack};
 use std::panic::resume_unwind;
@@ -162,7 +162,8 @@ impl<S, F> Job<'_, S, F> {
             let mut results = Vec::new();
             for part in first..first.saturating_add(self.batch).min(self.parts) {
                 own.part.set(part);
-                match (self.work)(&mut worker, part) {
+                // A limit that code without an error path has noticed makes the result worthless.
+                match (self.work)(&mut worker, part).and_then(|result| limits::settle().map(|()| result)) {
                     Ok(result) => results.push(result),
                     Err(error) => {
                         self.team.fail(part);

@@ -4,6 +4,7 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::time::is_digit;
 use crate::syntax::literal;
+use columns::sys::budget::BLOCK;
 use columns::table::function::Iterator;
 use columns::table::symbol::intern_name as intern;
 use columns::table::{Sym, Value};
@@ -199,6 +200,9 @@ impl Lexer<'_> {
                 }
                 c => out.push(c),
             }
+            if out.len() % BLOCK == BLOCK - 1 {
+                limits::check()?;
+            }
         }
         let value = if let [c] = out[..] { Value::Char(c) } else { Value::chars(out) };
         self.push(Token::Literal(value), start, spaced);
@@ -257,6 +261,7 @@ impl Lexer<'_> {
             let end = self.number_end();
             let part = text.get(self.at..end).unwrap_or_default();
             bytes |= part.starts_with(b"0x");
+            limits::pace()?;
             parts.push(part);
             self.at = end;
             let mut next = end;

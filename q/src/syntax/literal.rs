@@ -3,6 +3,7 @@
 use crate::runtime::time;
 use crate::runtime::time::{DAY_NS, is_digit};
 use columns::kernel::num::Num;
+use columns::sys::budget;
 use columns::table::{Items, Value};
 use proto::types;
 
@@ -20,7 +21,9 @@ pub fn numbers(parts: &[&[u8]]) -> Option<Value> {
         return single(one, None);
     }
     let last = parts.last()?;
-    let kinds: Vec<i8> = parts.iter().map(|p| kind(p)).collect::<Option<_>>()?;
+    // Past a limit there is no literal, and the caller reads the limit.
+    let within = |p: &&&[u8]| !budget::spend(p.len());
+    let kinds: Vec<i8> = parts.iter().take_while(within).map(|p| kind(p)).collect::<Option<_>>()?;
     let suffix = last.last().filter(|c| c.is_ascii_lowercase() && !matches!(c, b'n' | b'w')).copied();
     let suffix = suffix.or_else(|| last.last().filter(|c| **c == b'n' && !last.ends_with(b"0n")).copied());
     let number = match suffix.and_then(letter_type) {
@@ -34,7 +37,8 @@ pub fn numbers(parts: &[&[u8]]) -> Option<Value> {
         (b"-0w", types::SHORT..=types::LONG) => b"-0W".to_vec(),
         (other, _) => other.to_vec(),
     };
-    let values: Vec<Value> = parts.iter().map(|p| single(&upper(p), Some(number))).collect::<Option<_>>()?;
+    let values: Vec<Value> =
+        parts.iter().take_while(within).map(|p| single(&upper(p), Some(number))).collect::<Option<_>>()?;
     Items::collapse(values).ok().map(Value::from)
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod ast;
 pub(crate) mod called;
 pub(crate) mod compiled;
+pub(crate) mod foreign;
 pub(crate) mod globals;
 pub(crate) mod lambda;
 pub(crate) mod lex;

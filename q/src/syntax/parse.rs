@@ -3,6 +3,7 @@
 mod term;
 
 use crate::runtime::error::QError;
+use crate::runtime::limits;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
 use crate::syntax::lex::{Placed, Token, parse_error, tokens};
 use crate::syntax::{prims, resolve};
@@ -239,6 +240,7 @@ impl<'a> Parser<'a> {
         if stack::is_deep() || self.depth >= MAX_LEVELS {
             return Err(too_deep().place(u32::try_from(self.position()).unwrap_or(u32::MAX)));
         }
+        limits::pace()?;
         self.depth += 1;
         let node = self.one_expression();
         self.depth -= 1;
@@ -376,6 +378,12 @@ impl<'a> Parser<'a> {
         true
     }
 
+    /// Whether a `:` follows without a space, and something that it applies to.
+    fn is_adjacent_colon(&self) -> bool {
+        let is_colon = self.placed(0).is_some_and(|next| !next.spaced && matches!(next.token, Token::Glyph(":")));
+        is_colon && !matches!(self.peek_after(), Token::End | Token::Close(_) | Token::Semicolon)
+    }
+
     fn assignment(&mut self, left: &Term) -> Result<Option<Node>, QError> {
         let Token::Glyph(glyph) = self.peek() else { return Ok(None) };
         let glyph = *glyph;
@@ -409,8 +417,13 @@ impl<'a> Parser<'a> {
             ":" | "::" => None,
             op => Some(prims::glyph(op.get(..op.len() - 1).unwrap_or_default())),
         };
+        // `n+::1`: as `n+:1`, but of the global also where a lambda would make a local.
+        let is_global_amend = through.is_some() && self.is_adjacent_colon();
+        if is_global_amend {
+            self.advance();
+        }
         let value = self.expression()?;
-        let assign = Assign { target, global: glyph == "::", indices, through, value, pattern };
+        let assign = Assign { target, global: glyph == "::" || is_global_amend, indices, through, value, pattern };
         Ok(Some(Node::new(at, Kind::Assign(Box::new(assign)))))
     }
 }

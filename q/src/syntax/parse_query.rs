@@ -6,6 +6,22 @@ use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::lex::Token;
 use crate::syntax::parse::{Parser, Stops};
 
+/// Forms of the syntax that are no functions: name, how it is written, what it does.
+pub(crate) const FORMS: [(&str, &str, &str); 8] = [
+    ("select", "select columns by groups from t where conditions", "rows, columns and aggregates of a table"),
+    ("exec", "exec columns by groups from t where conditions", "as select, as lists or a dictionary"),
+    (
+        "update",
+        "update columns by groups from t where conditions",
+        "a table with changed or new columns; `t changes it",
+    ),
+    ("delete", "delete columns from t, delete from t where conditions", "a table without columns or rows"),
+    ("if", "if[test;statements]", "runs the statements if the test holds"),
+    ("while", "while[test;statements]", "runs the statements as long as the test holds"),
+    ("do", "do[n;statements]", "runs the statements n times"),
+    ("{", "{[x;y]statements}", "a function; without parameters listed they are x, y and z; :value returns"),
+];
+
 /// The template that a keyword starts.
 pub(crate) fn verb(name: &[u8]) -> Option<Verb> {
     Some(match name {

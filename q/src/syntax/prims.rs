@@ -25,6 +25,8 @@ pub enum Arity {
 pub struct Primitive {
     /// Glyph or keyword.
     pub name: &'static str,
+    /// What it does, in one line: `\\help NAME`.
+    pub help: &'static str,
     /// kdb+'s display form of the function.
     pub shown: &'static str,
     pub infix: bool,

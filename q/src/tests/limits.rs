@@ -2,6 +2,7 @@
 
 use crate::process::session::Session;
 use crate::{Limits, eval_text};
+use columns::sys::interrupt::Cancel;
 use std::time::{Duration, Instant};
 
 fn error(text: &str, limits: &Limits) -> String {
@@ -45,6 +46,20 @@ fn a_cpu_budget_does_not_count_time_of_other_processes() {
     assert_eq!(error("do[1000;1]", &never), "none");
     let used = Limits { deadline, processor_time: Some(Duration::ZERO), ..Limits::default() };
     assert_eq!(error("do[1000;1]", &used), "stop");
+}
+
+#[test]
+fn an_evaluation_stops_once_another_thread_cancels_it() {
+    for text in ["while[1b;]", "{while[1b;x+:1]}0", "do[1000000000;sum til 1000]", "{x+1}/[{1b};0]"] {
+        let limits = Limits { cancel: Some(Cancel::default()), ..Limits::default() };
+        let cancel = limits.cancel.clone().expect("a flag");
+        std::thread::scope(|threads| {
+            let evaluating = threads.spawn(|| error(text, &limits));
+            cancel.set();
+            assert_eq!(evaluating.join().expect("no panic"), "stop", "{text}");
+        });
+        assert_eq!(error("1+1", &Limits::default()), "none", "the next evaluation of the thread");
+    }
 }
 
 #[test]

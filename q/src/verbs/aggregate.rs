@@ -1,7 +1,7 @@
 //! Aggregates over vectors, whole or by group: maps q's aggregates to partial aggregates of `columns::kernel`.
 
 use crate::runtime::error::QError;
-use crate::runtime::limits::Allowance;
+use crate::runtime::limits::{self, Allowance};
 use crate::runtime::sections;
 use crate::syntax::prims;
 use crate::verbs::convert::floats;
@@ -10,6 +10,7 @@ use columns::kernel::num::{Int, Num};
 use columns::kernel::partial::{
     Counts, Ends, Extremes, Means, Moment, Moments, Partial, Sums, To, Weighted, section_rows,
 };
+use columns::sys::budget;
 use columns::table::{Element, Items, Raw, Value};
 use proto::types;
 use std::ops::Range;
@@ -319,6 +320,9 @@ pub(crate) fn over(
         let mut scratch = Vec::new();
         for start in range.clone().step_by(BLOCK_ROWS) {
             let block = start..(start + BLOCK_ROWS).min(range.end);
+            if budget::spend(block.len()) {
+                limits::settle()?;
+            }
             let mut values = Vec::with_capacity(expressions.len());
             for ((expression, sample), read) in expressions.iter().zip(&samples).zip(&is_read) {
                 values.push(if *read { expression.block(block.clone())? } else { sample.clone() });

@@ -1,77 +1,72 @@
-//! Rows added to tables (join, insert, upsert), with type checks.
+//! Rows added to tables and items added to lists (join, insert, upsert). What nothing else refers to grows in place; anything else is
+//! copied once.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::values::Result;
+use crate::runtime::values::domain_of_items;
 use crate::runtime::values::type_error;
 use crate::verbs::above::{Evaluate, Stored};
-use crate::verbs::find;
-use crate::verbs::rows::key_by;
-use crate::verbs::rows::unkey;
-use crate::verbs::rows::{join_tables, row_table};
+use crate::verbs::attributes::{after_append, after_growth};
+use crate::verbs::fit::{Fitting, conform, fitting, widened};
+use crate::verbs::keyed;
+use crate::verbs::rows::{joined, room_for_rows};
 use crate::verbs::shape::join;
-use columns::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
+use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
 use std::sync::Arc;
 
-/// As [`join_tables`], but columns keep attributes that still hold.
-fn add_rows(a: Arc<Table>, b: &Table) -> Result {
-    let mut attrs = Vec::with_capacity(a.columns.len());
-    for (name, column) in a.names.iter().zip(&a.columns) {
-        attrs.push(match b.column(*name) {
-            Some(more) => crate::verbs::attributes::after_append(column, &more.items)?,
-            None => Attr::None,
+type Done = std::result::Result<(), QError>;
+
+/// Appends the rows of `new`, which fit. Columns keep attributes that still hold.
+fn add_rows(t: &mut Arc<Table>, new: &Table) -> Done {
+    let attrs = attributes_after(t, new)?;
+    room_for_rows(t, new)?;
+    // A search that a limit has ended has found too little.
+    crate::runtime::limits::settle()?;
+    let empty = Arc::new(Table::new(Vec::new(), Vec::new()));
+    let mut grown = joined(std::mem::replace(t, empty), new);
+    grown.columns.iter_mut().zip(attrs).for_each(|(column, attr)| column.attr = attr);
+    *t = Arc::new(grown);
+    Ok(())
+}
+
+/// Returns the attribute of each column of `t` once the rows of `new` are appended.
+fn attributes_after(t: &mut Arc<Table>, new: &Table) -> std::result::Result<Vec<Attr>, QError> {
+    if let Some(own) = Arc::get_mut(t) {
+        let columns = own.names.iter().zip(&mut own.columns);
+        let after = columns.map(|(name, column)| match new.column(*name) {
+            Some(more) => after_growth(column, &more.items),
+            None => Ok(Attr::None),
         });
+        return after.collect();
     }
-    let mut joined = join_tables(a, b)?;
-    if let Value::Table(t) = &mut joined
-        && let Some(t) = Arc::get_mut(t)
-    {
-        t.columns.iter_mut().zip(attrs).for_each(|(column, attr)| column.attr = attr);
-    }
-    Ok(joined)
+    let columns = t.names.iter().zip(&t.columns);
+    let after = columns.map(|(name, column)| match new.column(*name) {
+        Some(more) => after_append(column, &more.items),
+        None => Ok(Attr::None),
+    });
+    after.collect()
 }
 
-/// Returns new rows as a table that fits `t`, with types checked; an untyped empty column accepts any type.
-pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QError> {
-    let new = match rows {
-        Value::Table(new) => {
-            if new.names.len() != t.names.len() {
-                return Err(QError::named("mismatch"));
+/// Adds rows to a table, with or without keys. In a keyed table, rows with existing keys are replaced (`replace`) or rejected.
+///
+/// # Errors
+/// `insert` for an existing key, `u-fail`, `wsfull`; `x` stays as it was.
+fn add(x: &mut Value, new: &Fitting, replace: bool) -> Done {
+    match x {
+        Value::Table(t) => add_rows(t, &new.rows),
+        Value::Dict(d) => {
+            if let Some(done) = d.edit(|own| keyed::put(own, new, replace)) {
+                return done;
             }
-            let mut out = Table::new(t.names.clone(), Vec::new());
-            for name in &t.names {
-                out.columns.push(new.column(*name).ok_or(QError::named("mismatch"))?.clone());
-            }
-            out
+            let mut own = (**d).clone();
+            keyed::put(&mut own, new, replace)?;
+            *d = own.into();
+            Ok(())
         }
-        Value::Dict(d) if d.keyed().is_some() => {
-            let Value::Table(flat) = unkey(rows)? else { return Err(type_error()) };
-            return conform(t, &Value::Table(flat));
-        }
-        row => row_table(t, row)?,
-    };
-    for (old, new) in t.columns.iter().zip(&new.columns) {
-        let (a, b) = (old.items.type_number(), new.items.type_number());
-        let symbols = matches!((a, b), (20, 11) | (11, 20));
-        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols {
-            return Err(type_error());
-        }
+        _ => Err(type_error()),
     }
-    Ok(new)
-}
-
-/// Enumerates the new rows' items where `t`'s column is enumerated.
-fn retagged(context: &mut Context, t: &Table, mut new: Table) -> std::result::Result<Table, QError> {
-    for (old, column) in t.columns.iter().zip(&mut new.columns) {
-        if let Some(domain) = crate::runtime::values::domain_of_items(&old.items)
-            && crate::runtime::values::domain_of_items(&column.items).is_none()
-        {
-            let tagged = crate::verbs::enums::enumerate(context, domain, column.clone().into())?;
-            *column = tagged.into_vector().ok_or_else(type_error)?;
-        }
-    }
-    Ok(new)
 }
 
 /// `x,:y`: a vector accepts only its own type, a table rows in any form.
@@ -99,7 +94,7 @@ pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
             if v.items.type_number() != y.type_number().abs() && y.count() > 0 {
                 return Err(type_error());
             }
-            let attr = crate::verbs::attributes::after_append(v, &y.to_items())?;
+            let attr = after_append(v, &y.to_items())?;
             let joined = join(context, x, y)?;
             match joined {
                 Value::Vector(v) => Ok(Vector { attr, items: v.items }.into()),
@@ -117,66 +112,14 @@ pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
     }
 }
 
-/// Completes rows that lack some of the table's columns with nulls; turns a list of records into a table.
-fn widened(t: &Table, rows: &Value) -> std::result::Result<Option<Value>, QError> {
-    let given = match rows {
-        Value::Table(new) => (**new).clone(),
-        Value::Dict(d)
-            if d.keyed().is_none() && matches!(&d.keys, Value::Vector(v) if matches!(v.items, Items::Sym(_))) =>
-        {
-            let names = d.keys.as_symbols().ok_or_else(type_error)?.to_vec();
-            let columns = d.values.items().into_iter().map(|v| match v {
-                atom if atom.is_scalar() => Vector::from(atom.to_items()),
-                list => Items::List(vec![list].into()).into(),
-            });
-            Table::new(names, columns.collect())
-        }
-        Value::Vector(Vector { items: Items::List(l), .. })
-            if !l.is_empty()
-                && l.iter().all(|r| matches!(r, Value::Vector(_)) && r.count() == t.names.len())
-                && (l.len() != t.names.len() || rows_fit(t, rows)) =>
-        {
-            return crate::verbs::rows::flip_list(rows.clone()).map(Some);
-        }
-        _ => return Ok(None),
-    };
-    for name in &given.names {
-        if crate::runtime::limits::place(&t.names, *name)?.is_none() {
-            return Err(QError::named("mismatch"));
-        }
-    }
-    if given.names.len() == t.names.len() {
-        return Ok(None);
-    }
-    let count = given.count();
-    let mut out = Table::new(t.names.clone(), Vec::with_capacity(t.names.len()));
-    for (name, column) in t.names.iter().zip(&t.columns) {
-        out.columns.push(match given.column(*name) {
-            Some(own) => own.clone(),
-            None => column.items.gather(&vec![-1i64; count]).into(),
-        });
-    }
-    Ok(Some(Value::table(out)))
-}
-
-/// Whether every list is a record of the table, judging by item types.
-fn rows_fit(t: &Table, rows: &Value) -> bool {
-    crate::verbs::rows::flip_list(rows.clone()).is_ok_and(|columns| fits_columns(t, &columns.items()))
-}
-
-/// Whether the lists are columns of the table, judging by types.
-fn fits_columns(t: &Table, lists: &[Value]) -> bool {
-    t.columns.iter().zip(lists).all(|(c, l)| {
-        let own = c.items.type_number();
-        own == types::LIST || own == l.type_number() || (own == types::ENUM && l.type_number() == types::SYMBOL)
-    })
-}
-
-/// Returns a plain table or list with rows added; for implementations of [`crate::Host::append`].
-pub fn extend(x: Value, rows: &Value) -> std::result::Result<Value, QError> {
+/// Adds rows to a plain table or list, in place if nothing else refers to it; for implementations of [`crate::Host::append`].
+///
+/// # Errors
+/// The rows do not fit, or memory does not suffice; `x` stays as it was.
+pub fn extend(x: &mut Value, rows: &Value) -> Done {
     match x {
         Value::Table(t) => {
-            let new = conform(&t, rows)?;
+            let new = conform(t, rows)?;
             add_rows(t, &new)
         }
         Value::Vector(v) => {
@@ -187,43 +130,133 @@ pub fn extend(x: Value, rows: &Value) -> std::result::Result<Value, QError> {
             if v.items.type_number() != more.type_number() && v.items.type_number() != types::LIST {
                 return Err(type_error());
             }
-            Ok(v.items.join(&more).into())
+            let own = std::mem::replace(&mut v.items, Items::List(Default::default()));
+            *v = own.join(&more).into();
+            Ok(())
         }
         _ => Err(type_error()),
     }
 }
 
+/// Whether [`in_place`] handles `x,:y`.
+fn grows_in_place(x: &Value, y: &Value) -> bool {
+    match x {
+        Value::Table(t) => !t.columns.is_empty(),
+        Value::Dict(d) => d.keyed().is_some() && !d.sorted,
+        Value::Vector(Vector { items: Items::List(l), .. }) => match y {
+            Value::Vector(Vector { items: Items::List(more), .. }) => !l.is_empty() && !more.is_empty(),
+            // A list appended to a list of lists becomes one item.
+            Value::Vector(more) => matches!(l.first(), Some(Value::Vector(_))) && !more.is_empty(),
+            _ => false,
+        },
+        Value::Vector(v) if !v.is_empty() && domain_of_items(&v.items).is_none() => {
+            y.type_number().abs() == v.items.type_number() && y.count() > 0
+        }
+        _ => false,
+    }
+}
+
+/// `x,:y` in place, if nothing else refers to `x`. Returns `None`, and changes nothing, where [`append_to`] must decide.
+pub(crate) fn in_place(context: &mut Context, x: &mut Value, y: &Value) -> Option<Done> {
+    if !grows_in_place(x, y) {
+        return None;
+    }
+    if let Value::Vector(v) = x {
+        return Some(lengthen(v, y));
+    }
+    Some(fitting(context, x, y, true).and_then(|new| add(x, &new, true)))
+}
+
+/// As [`in_place`], for a global. Returns its new value. It looks at the value through [`crate::Host::edit`] only: a host may count a read
+/// of the global otherwise, and an append reads nothing.
+pub(crate) fn in_place_global(context: &mut Context, name: Sym, y: &Value) -> Option<Result> {
+    // Enumerations over a list follow its assignment.
+    let is_domain = crate::verbs::enums::is_domain(name);
+    let found = with_global(context, name, |x| match x {
+        _ if !grows_in_place(x, y) => None,
+        Value::Vector(_) if is_domain => None,
+        Value::Vector(v) => Some(lengthen(v, y).map(|()| None)),
+        table => Some(Ok(Some(table.clone()))),
+    });
+    let new = match found?? {
+        Ok(Some(table)) => fitting(context, &table, y, true),
+        Ok(None) => return with_global(context, name, |x| Ok(x.clone())),
+        Err(error) => return Some(Err(error)),
+    };
+    // No other reference to the table is left when it grows.
+    match new {
+        Ok(new) => with_global(context, name, |x| add(x, &new, true).map(|()| x.clone())),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// Runs `change` on the value of a global where it is, so that no other reference to it exists. `None` if the host gives no access.
+fn with_global<R>(context: &mut Context, name: Sym, change: impl FnOnce(&mut Value) -> R) -> Option<R> {
+    let (mut change, mut result) = (Some(change), None);
+    context.host.edit(name, &mut |x| result = change.take().map(|change| change(x)));
+    result
+}
+
+/// Appends `y` to a vector, where [`grows_in_place`] says so.
+fn lengthen(v: &mut Vector, y: &Value) -> Done {
+    let more = match (&v.items, y) {
+        (Items::List(_), Value::Vector(own)) if !matches!(own.items, Items::List(_)) => {
+            Items::List(vec![y.clone()].into())
+        }
+        _ => y.to_items(),
+    };
+    let attr = after_growth(v, &more)?;
+    crate::runtime::limits::room(more.held_bytes())?;
+    crate::runtime::limits::settle()?;
+    let own = std::mem::replace(&mut v.items, Items::List(Default::default()));
+    *v = Vector { attr, items: own.join(&more) };
+    Ok(())
+}
+
 /// `x insert y` and `x upsert y` for the name of a global.
 fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) -> Result {
-    match context.host.global(name) {
-        Some(Value::Dict(d)) if d.keyed().is_some() => {
-            let before = d.keys.count();
-            let new = upsert_value(context, Value::Dict(d.clone()), rows, replace)?;
-            let after = new.count();
-            context.set_global(name, new)?;
-            Ok(Value::longs((before as i64..after as i64).collect()))
-        }
-        Some(Value::Dict(d)) => {
-            let new = upsert_value(context, Value::Dict(d), rows, replace)?;
-            context.set_global(name, new)?;
-            Ok(Value::Null)
+    // The table's own columns grow in place, so no other reference to them may be left when the rows are appended.
+    let tagged = match context.host.global(name) {
+        Some(held @ Value::Dict(_)) => {
+            let Value::Dict(d) = &held else { return Err(type_error()) };
+            if d.keyed().is_none() {
+                let new = upsert_value(context, held, rows, replace)?;
+                context.set_global(name, new)?;
+                return Ok(Value::Null);
+            }
+            let before = d.keys.count() as i64;
+            let new = fitting(context, &held, rows, replace)?;
+            drop(held);
+            let added = |x: &mut Value| {
+                add(x, &new, replace)?;
+                Ok(Value::longs((before..x.count() as i64).collect()))
+            };
+            if let Some(done) = with_global(context, name, added) {
+                return done;
+            }
+            let mut held = context.host.global(name).ok_or_else(type_error)?;
+            add(&mut held, &new, replace)?;
+            let after = held.count() as i64;
+            context.set_global(name, held)?;
+            return Ok(Value::longs((before..after).collect()));
         }
         // Rows of an enumerated column must be in its domain.
-        Some(Value::Table(t))
-            if t.columns.iter().any(|c| crate::runtime::values::domain_of_items(&c.items).is_some()) =>
-        {
-            let new = conform(&t, rows)?;
-            let new = retagged(context, &t, new)?;
-            drop(t);
-            context.host.append(name, &Value::table(new))
+        Some(held @ Value::Table(_)) if is_enumerated(&held) => {
+            Some(Value::table(fitting(context, &held, rows, false)?.rows))
         }
         // A table of rows creates an undefined global.
         None if matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some()) => {
             context.set_global(name, rows.clone())?;
-            Ok(Value::longs((0..rows.count() as i64).collect()))
+            return Ok(Value::longs((0..rows.count() as i64).collect()));
         }
-        _ => context.host.append(name, rows),
-    }
+        _ => None,
+    };
+    context.host.append(name, tagged.as_ref().unwrap_or(rows))
+}
+
+/// Whether a table has a column over a domain.
+fn is_enumerated(x: &Value) -> bool {
+    matches!(x, Value::Table(t) if t.columns.iter().any(|c| domain_of_items(&c.items).is_some()))
 }
 
 pub(crate) fn insert(context: &mut Context, x: Value, y: Value) -> Result {
@@ -255,55 +288,17 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
 }
 
 /// Returns a table with rows added. In a keyed table, rows with existing keys are replaced (`replace`) or rejected.
-pub(crate) fn upsert_value(context: &mut Context, x: Value, rows: &Value, replace: bool) -> Result {
+pub(crate) fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, replace: bool) -> Result {
     match &x {
-        Value::Table(t) => {
-            let wide = widened(t, rows)?;
-            let new = conform(t, wide.as_ref().unwrap_or(rows))?;
-            let new = retagged(context, t, new)?;
-            add_rows(Arc::clone(t), &new)
-        }
-        Value::Dict(d) if d.sorted => Err(QError::named("step")),
-        Value::Dict(d) => {
-            let Some((k, v)) = d.keyed() else {
-                return match rows {
-                    Value::Dict(r) => crate::verbs::shape::join_dicts(context, d, r),
-                    pair if pair.count() == 2 => crate::verbs::amend::set(x.clone(), &pair.at(0), pair.at(1)),
-                    _ => Err(type_error()),
-                };
-            };
-            let Value::Table(whole) = unkey(&x)? else { return Err(type_error()) };
-            let flat_rows = match rows {
-                Value::Dict(r) if r.keyed().is_some() => unkey(rows)?,
-                other => other.clone(),
-            };
-            let wide = if replace { widened(&whole, &flat_rows)? } else { None };
-            let new = conform(&whole, wide.as_ref().unwrap_or(&flat_rows))?;
-            let new = retagged(context, &whole, new)?;
-            let Value::Dict(new) = key_by(k.columns.len(), &new)? else { return Err(type_error()) };
-            if !replace {
-                let (Value::Table(own), Value::Table(added)) = (&d.keys, &new.keys) else { return Err(type_error()) };
-                let known = find::table_positions(context, own, added)?;
-                if known.iter().any(|p| (*p as usize) < own.count()) {
-                    return Err(QError::named("insert"));
-                }
-            }
-            // Columns missing from the rows keep their values.
-            if let (Some(_), Value::Table(given), Value::Table(added), Value::Table(own)) =
-                (&wide, &flat_rows, &new.keys, &d.keys)
-            {
-                let kept = find::table_positions(context, own, added)?;
-                let Value::Table(fresh) = &new.values else { return Err(type_error()) };
-                let mut merged = (**fresh).clone();
-                for (name, column) in merged.names.iter().zip(&mut merged.columns) {
-                    if let (None, Some(held)) = (given.column(*name), v.column(*name)) {
-                        *column = held.items.gather(&kept).into();
-                    }
-                }
-                let merged = Dict::new(new.keys.clone(), Value::table(merged));
-                return crate::verbs::shape::join_dicts(context, d, &merged);
-            }
-            crate::verbs::shape::join_dicts(context, d, &new)
+        Value::Dict(d) if !d.sorted && d.keyed().is_none() => match rows {
+            Value::Dict(r) => crate::verbs::shape::join_dicts(context, d, r),
+            pair if pair.count() == 2 => crate::verbs::amend::set(x.clone(), &pair.at(0), pair.at(1)),
+            _ => Err(type_error()),
+        },
+        Value::Table(_) | Value::Dict(_) => {
+            let new = fitting(context, &x, rows, replace)?;
+            add(&mut x, &new, replace)?;
+            Ok(x)
         }
         Value::Vector(_) => append_to(context, x, rows.clone()),
         _ => Err(type_error()),

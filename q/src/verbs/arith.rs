@@ -8,6 +8,7 @@ use crate::syntax::prims;
 use crate::verbs::convert::{float_to_long, floats};
 use crate::verbs::map::map;
 use crate::verbs::{cast, sets};
+use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::kernel::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
 use columns::table::symbol::text;
@@ -323,7 +324,7 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
             };
             let result = zip(&char_floats(&x)?, &char_floats(&y)?, |x, y| x / y);
             let real = a.max(b) == REAL;
-            Ok(if real { Items::Real(result.iter().map(|f| *f as f32).collect()) } else { Items::Float(result.into()) })
+            Ok(if real { Items::Real(blocks::map(&result, |f| *f as f32)) } else { Items::Float(result.into()) })
         }
         Op::Power => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, power).into())),
         Op::Log => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, |b, x| x.ln() / b.ln()).into())),
@@ -372,15 +373,15 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
                 }
                 _ if matches!(a, REAL | FLOAT) || matches!(b, REAL | FLOAT) => {
                     let result = arithmetic(kernel, &char_floats(&x)?, &char_floats(&y)?);
-                    Items::from_longs(t, result.iter().map(|f| float_to_long(f.round())).collect())
+                    Items::from_longs(t, blocks::map(&result, |f| float_to_long(f.round())))
                 }
                 _ => {
                     let grain = common_grain(a, b, t);
                     let result = arithmetic(kernel, &longs(&x, grain)?, &longs(&y, grain)?);
                     if matches!(t, MONTH | DATE | MINUTE..=TIME) {
                         // Four-byte types wrap on overflow.
-                        let wrapped = result.iter().map(|l| if l.is_null() { i32::NULL } else { *l as i32 });
-                        return Ok(i32::wrap(t, wrapped.collect()));
+                        let wrapped = |l: &i64| if l.is_null() { i32::NULL } else { *l as i32 };
+                        return Ok(i32::wrap(t, blocks::map(&result, wrapped)));
                     }
                     Items::from_longs(t, result)
                 }
@@ -415,7 +416,7 @@ fn power(x: f64, y: f64) -> f64 {
 /// Items as floats, chars as their codes.
 fn char_floats(x: &Items) -> Result<Vec<f64>, QError> {
     match x {
-        Items::Char(v) => Ok(v.iter().map(|c| f64::from(*c)).collect()),
+        Items::Char(v) => Ok(blocks::map(v, |c| f64::from(*c))),
         other => floats(other),
     }
 }
@@ -433,10 +434,10 @@ pub(crate) fn longs(x: &Items, t: i8) -> Result<Vec<i64>, QError> {
     }
     crate::verbs::convert::rows(x).map_or_else(
         || match x.raw() {
-            Raw::I32(v) => Ok(v.iter().map(|i| columns::kernel::num::Int::to_long(*i)).collect()),
+            Raw::I32(v) => Ok(blocks::map(v, |i| columns::kernel::num::Int::to_long(*i))),
             Raw::I64(v) => Ok(v.to_vec()),
-            Raw::U8(v) => Ok(v.iter().map(|i| i64::from(*i)).collect()),
-            Raw::F64(_) | Raw::F32(_) => Ok(floats(x)?.into_iter().map(float_to_long).collect()),
+            Raw::U8(v) => Ok(blocks::map(v, |i| i64::from(*i))),
+            Raw::F64(_) | Raw::F32(_) => Ok(blocks::map(&floats(x)?, |f| float_to_long(*f))),
             _ => Err(QError::named("type")),
         },
         Ok,
@@ -474,7 +475,7 @@ fn comparison(c: Comparison, x: &Items, y: &Items) -> Result<Items, QError> {
 }
 
 fn fill(x: Items, y: Items) -> Result<Items, QError> {
-    fn each<T: Element + Copy>(t: i8, x: &[T], y: &[T], null: impl Fn(T) -> bool) -> Items {
+    fn each<T: Element + Copy + Default>(t: i8, x: &[T], y: &[T], null: impl Fn(T) -> bool) -> Items {
         T::wrap(t, zip(x, y, |x, y| if null(y) { x } else { y }).into())
     }
     let (a, b) = (x.type_number(), y.type_number());

@@ -110,6 +110,23 @@ pub(crate) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr
     })
 }
 
+/// As [`after_append`], for a vector that is about to grow: a unique one keeps an index over its items, if nothing else refers to them.
+///
+/// # Errors
+/// As [`after_append`].
+pub(crate) fn after_growth(v: &mut Vector, more: &Items) -> std::result::Result<Attr, QError> {
+    if v.attr == Attr::Unique
+        && let Some(found) = v.items.find_indexed(more, find::room)
+    {
+        let is_new = found?.iter().all(Option::is_none);
+        return match is_new && (more.len() < 2 || find::groups(more)?.firsts.len() == more.len()) {
+            true => Ok(Attr::Unique),
+            false => Err(QError::named("u-fail")),
+        };
+    }
+    after_append(v, more)
+}
+
 /// `attr x`.
 pub(crate) fn attr(_: &mut Context, x: Value) -> Result {
     Ok(Value::Sym(match &x {

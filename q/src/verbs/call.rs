@@ -3,7 +3,7 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::footprint;
-use crate::runtime::limits::made;
+use crate::runtime::limits::{made, settled};
 use crate::syntax::prims::{self, Primitive};
 use crate::verbs::above::{Evaluate, Run};
 use columns::table::Value;
@@ -65,7 +65,7 @@ pub(crate) fn run1(context: &mut Context, index: u16, x: Value) -> Result<Value,
     match (prims::get(index), Context::function(index)) {
         (Some(Primitive { name, .. }), Some(Run::Unary(run))) if !x.is_enumerated() => {
             footprint::ask(name, &[&x])?;
-            made(run(context, x)?)
+            made(settled(run(context, x))?)
         }
         _ => context.apply(&prims::of_index(index), vec![x]),
     }
@@ -81,7 +81,7 @@ pub(crate) fn run2(context: &mut Context, index: u16, x: Value, y: Value) -> Res
     match (primitive, Context::function(index)) {
         (Some(Primitive { name, .. }), Some(Run::Binary(run))) => {
             footprint::ask(name, &[&x, &y])?;
-            made(run(context, x, y)?)
+            made(settled(run(context, x, y))?)
         }
         _ => context.apply(&prims::of_index(index), vec![x, y]),
     }

@@ -11,6 +11,7 @@ use crate::verbs::convert::floats;
 use crate::verbs::map::map;
 use crate::verbs::tok::parse;
 use crate::verbs::types::NAMES;
+use columns::kernel::blocks;
 use columns::kernel::num::{Int, Num};
 use columns::table::symbol::{intern, text};
 use columns::table::{Element, Items, Raw, Sym, Value, Vector};
@@ -178,18 +179,18 @@ pub(crate) fn to_type(t: i8, x: &Items) -> Result<Items, QError> {
         (REAL | FLOAT, BOOL..=LONG | CHAR) => {
             let f = floats(x)?;
             if t == BOOL {
-                return Ok(Items::Bool(f.iter().map(|f| u8::from(*f != 0.0)).collect()));
+                return Ok(Items::Bool(blocks::map(&f, |f| u8::from(*f != 0.0))));
             }
-            Ok(Items::from_longs(t, f.iter().map(|f| float_to_long(f.round())).collect()))
+            Ok(Items::from_longs(t, blocks::map(&f, |f| float_to_long(f.round()))))
         }
         (DATETIME, t) if t < TIMESTAMP && t != FLOAT && t != REAL => {
-            Ok(Items::from_longs(t, floats(x)?.iter().map(|f| float_to_long(f.round())).collect()))
+            Ok(Items::from_longs(t, blocks::map(&floats(x)?, |f| float_to_long(f.round()))))
         }
-        (_, REAL) => Ok(Items::Real(floats_or_chars(x)?.iter().map(|f| *f as f32).collect())),
+        (_, REAL) => Ok(Items::Real(blocks::map(&floats_or_chars(x)?, |f| *f as f32))),
         (from, FLOAT | DATETIME) if from < TIMESTAMP || t == FLOAT => Ok(f64::wrap(t, floats_or_chars(x)?.into())),
         (REAL | FLOAT, _) => {
             let f = floats(x)?;
-            Ok(Items::from_longs(t, f.iter().map(|f| float_to_long(f.round())).collect()))
+            Ok(Items::from_longs(t, blocks::map(&f, |f| float_to_long(f.round()))))
         }
         (from, t) if from >= TIMESTAMP && t >= TIMESTAMP => temporal(from, t, x),
         (TIMESTAMP, BYTE..=LONG) | (_, BOOL..=LONG | CHAR) | (_, TIMESTAMP..=TIME) => Ok(narrow(t, x)?),
@@ -199,18 +200,18 @@ pub(crate) fn to_type(t: i8, x: &Items) -> Result<Items, QError> {
 
 fn floats_or_chars(x: &Items) -> Result<Vec<f64>, QError> {
     match x.raw() {
-        Raw::U8(v) => Ok(v.iter().map(|c| f64::from(*c)).collect()),
+        Raw::U8(v) => Ok(blocks::map(v, |c| f64::from(*c))),
         _ => floats(x),
     }
 }
 
 fn narrow(t: i8, x: &Items) -> Result<Items, QError> {
     let longs: Vec<i64> = match x.raw() {
-        Raw::U8(v) => v.iter().map(|i| i64::from(*i)).collect(),
-        Raw::I16(v) => v.iter().map(|i| i.to_long()).collect(),
-        Raw::I32(v) => v.iter().map(|i| i.to_long()).collect(),
+        Raw::U8(v) => blocks::map(v, |i| i64::from(*i)),
+        Raw::I16(v) => blocks::map(v, |i| i.to_long()),
+        Raw::I32(v) => blocks::map(v, |i| i.to_long()),
         // Casts to byte keep an int's low byte; longs outside the range of ints saturate.
-        Raw::I64(v) if t == BYTE => v.iter().map(|i| i64::from(i32::from_long(*i))).collect(),
+        Raw::I64(v) if t == BYTE => blocks::map(v, |i| i64::from(i32::from_long(*i))),
         Raw::I64(v) => v.to_vec(),
         _ => return Err(QError::named("type")),
     };
@@ -228,7 +229,7 @@ fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
                 float_to_long(*f)
             }
         };
-        let days = floats(x)?.iter().map(day).collect();
+        let days = blocks::map(&floats(x)?, day);
         return if t == DATE {
             Ok(Items::from_longs(DATE, days))
         } else {
@@ -246,7 +247,7 @@ fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
                 float_to_long(*f)
             }
         };
-        return temporal(TIMESTAMP, t, &Items::Timestamp(days.iter().map(ns).collect()));
+        return temporal(TIMESTAMP, t, &Items::Timestamp(blocks::map(&days, ns)));
     }
     let mut longs: Vec<i64> = crate::verbs::arith::longs(x, from)?;
     if matches!(x.raw(), Raw::I32(_)) {
@@ -265,9 +266,9 @@ fn temporal(from: i8, t: i8, x: &Items) -> Result<Items, QError> {
             (l, MONTH) => time::day_of_month(l) as f64,
             (l, _) => temporal_long(from, TIMESTAMP, l) as f64 / DAY_NS as f64,
         };
-        return Ok(Items::Datetime(longs.iter().map(days).collect()));
+        return Ok(Items::Datetime(blocks::map(&longs, days)));
     }
-    Ok(Items::from_longs(t, longs.iter().map(convert).collect()))
+    Ok(Items::from_longs(t, blocks::map(&longs, convert)))
 }
 
 /// Infinities of four-byte types become those of eight: they stay infinite between temporal types.
@@ -333,7 +334,7 @@ fn part(p: Part, x: &Items) -> Result<Items, QError> {
                 _ => ns.div_euclid(60_000_000_000).rem_euclid(60),
             }
         };
-        return Ok(Items::from_longs(6, seconds.iter().map(value).collect()));
+        return Ok(Items::from_longs(6, blocks::map(&seconds, value)));
     }
     let days = crate::verbs::arith::longs(&to_type(DATE, x)?, DATE)?;
     // Neither null nor infinite, including those widened from a narrower type.
@@ -341,7 +342,7 @@ fn part(p: Part, x: &Items) -> Result<Items, QError> {
     if matches!(p, Part::Week) {
         // The Monday on or before; 2000.01.01 was a Saturday.
         let monday = |d: &i64| if is_day(*d) { (d + 5).div_euclid(7) * 7 - 5 } else { *d };
-        return Ok(Items::from_longs(14, days.iter().map(monday).collect()));
+        return Ok(Items::from_longs(14, blocks::map(&days, monday)));
     }
     let value = |d: &i64| {
         if !is_day(*d) {
@@ -354,7 +355,7 @@ fn part(p: Part, x: &Items) -> Result<Items, QError> {
             _ => day,
         }
     };
-    Ok(Items::from_longs(6, days.iter().map(value).collect()))
+    Ok(Items::from_longs(6, blocks::map(&days, value)))
 }
 
 /// `x.year` and the like on a value; `None` if `name` is no such part.

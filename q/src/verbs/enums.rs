@@ -97,8 +97,8 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
     if !matches!(known, Value::Vector(_)) {
         return enumerate(context, name, y);
     }
-    let all = crate::verbs::sets::union(context, known.clone(), listed(y.clone()))?;
-    if all.count() != known.count() {
+    if !has_all(context, &known, &y)? {
+        let all = crate::verbs::sets::union(context, known.clone(), listed(y.clone()))?;
         // `extend` only adds distinct items, so the attribute still holds.
         let all = match (known, all) {
             (Value::Vector(Vector { attr: Attr::Unique, .. }), Value::Vector(v)) => {
@@ -109,6 +109,15 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
         context.set_global(name, all)?;
     }
     enumerate(context, name, y)
+}
+
+/// Whether a domain is known to have all items, without a copy of it: most updates bring no new symbol.
+fn has_all(context: &Context, known: &Value, y: &Value) -> std::result::Result<bool, QError> {
+    let (Value::Vector(known), Value::Vector(sought)) = (known, listed(y.clone())) else { return Ok(false) };
+    if known.items.type_number() != sought.items.type_number() || matches!(sought.items, Items::List(_)) {
+        return Ok(false);
+    }
+    Ok(find::positions(context, known, &sought)?.iter().all(|at| (*at as usize) < known.len()))
 }
 
 /// Positions of the items in their domain, which kdb+ stores and a cast to a number returns.

@@ -5,10 +5,13 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::verbs::convert::order_floats;
 use crate::verbs::matches::{order, partition_point, same};
+use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
+use columns::sys::budget;
 use columns::table::symbol::text;
 use columns::table::{Items, Raw, Table, Value, Vector};
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// Items in hashable form: equal forms mean equal items.
 pub(crate) enum Hashed<'a> {
@@ -34,13 +37,16 @@ fn bits(f: f64) -> u64 {
 }
 
 /// Items between two checks of the limits.
-const CHUNK: usize = 1 << 16;
+const CHUNK: usize = budget::BLOCK;
+/// Binary searches between two checks of the limits.
+const SOUGHT_AT_ONCE: usize = 1 << 10;
 
 /// Maps each item, within the limits.
 fn made<T, U>(items: &[T], make: impl Fn(&T) -> U) -> Result<Vec<U>, QError> {
     limits::room_for::<U>(items.len())?;
     let mut out = Vec::with_capacity(items.len());
     for chunk in items.chunks(CHUNK) {
+        budget::note(chunk.len());
         limits::check()?;
         out.extend(chunk.iter().map(&make));
     }
@@ -153,6 +159,10 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
 /// Returns for each of `wanted` its first index in `list`, or the length of the list.
 pub(crate) fn positions(context: &Context, list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
     context.reserve_items(sought.len() + list.len(), 16)?;
+    positions_of(list, sought)
+}
+
+fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
     Ok(match (hashed(&list.items)?, hashed(&sought.items)?) {
         (Hashed::U8(l), Hashed::U8(w)) => keys::positions(l, w, room)?,
         (Hashed::I16(l), Hashed::I16(w)) => keys::positions(l, w, room)?,
@@ -253,13 +263,120 @@ pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QErr
 
 /// Returns for each row of `wanted` the first row of `keys` with the same items in the columns of `keys`, or its row count.
 pub(crate) fn table_positions(context: &Context, keys: &Table, sought: &Table) -> Result<Vec<i64>, QError> {
+    context.reserve_items(sought.count() + keys.count(), 16)?;
+    rows_of(keys, sought)
+}
+
+/// As [`table_positions`], without an evaluation at hand.
+pub(crate) fn rows_of(keys: &Table, sought: &Table) -> Result<Vec<i64>, QError> {
     let mut columns = Vec::with_capacity(keys.names.len());
     for name in &keys.names {
         columns.push(sought.column(*name).ok_or(QError::named("mismatch"))?);
     }
     if let ([one], [column]) = (&keys.columns[..], &columns[..]) {
-        return positions(context, one, column);
+        return positions_of(one, column);
     }
+    let is_same_type =
+        |(own, sought): (&Vector, &&Vector)| own.items.plain().type_number() == sought.items.plain().type_number();
+    let count = sought.count();
+    // A join seeks more rows than there are keys: one table of hashes then serves all columns.
+    let is_join = count > FEW_ROWS && count.saturating_mul(4) > keys.count();
+    if is_join || !keys.columns.iter().zip(&columns).all(is_same_type) {
+        return by_row_bytes(keys, &columns, count);
+    }
+    if count <= FEW_ROWS
+        && let Some(rows) = (0..count).map(|row| row_by_scan(keys, &columns, row)).collect::<Option<Vec<_>>>()
+    {
+        return rows.into_iter().collect();
+    }
+    by_columns(keys, &columns, count)
+}
+
+/// Up to this many rows are sought one by one: most updates of a keyed table are single rows.
+const FEW_ROWS: usize = 4;
+
+/// Positions of items equal to one; `None` for types whose equal items may differ in their bits.
+fn equal_to(items: &Items, sought: &Items, row: usize) -> Option<Vec<i64>> {
+    fn all<T: PartialEq>(items: &[T], sought: Option<&T>) -> Vec<i64> {
+        let mut out = Vec::new();
+        for (block, items) in items.chunks(CHUNK).enumerate() {
+            if budget::spend(items.len()) {
+                break;
+            }
+            let here = items.iter().enumerate().filter(|(_, item)| Some(*item) == sought);
+            out.extend(here.map(|(i, _)| (block * CHUNK + i) as i64));
+        }
+        out
+    }
+    Some(match (items.raw(), sought.raw()) {
+        (Raw::U8(l), Raw::U8(w)) => all(l, w.get(row)),
+        (Raw::I16(l), Raw::I16(w)) => all(l, w.get(row)),
+        (Raw::I32(l), Raw::I32(w)) => all(l, w.get(row)),
+        (Raw::I64(l), Raw::I64(w)) => all(l, w.get(row)),
+        (Raw::Guid(l), Raw::Guid(w)) => all(l, w.get(row)),
+        (Raw::Sym(l), Raw::Sym(w)) => all(l, w.get(row)),
+        _ => return None,
+    })
+}
+
+/// [`rows_of`] one row; `None` if the first column must be hashed.
+fn row_by_scan(keys: &Table, columns: &[&Vector], row: usize) -> Option<Result<i64, QError>> {
+    let mut pairs = keys.columns.iter().zip(columns);
+    let (first, sought) = pairs.next()?;
+    let mut rows = equal_to(&first.items, &sought.items, row)?;
+    for (column, sought) in pairs {
+        if rows.is_empty() {
+            break;
+        }
+        let at = match positions_of(&sought.cut(row, row + 1), &column.items.gather(&rows).into()) {
+            Ok(at) => at,
+            Err(error) => return Some(Err(error)),
+        };
+        rows = rows.into_iter().zip(at).filter(|(_, at)| *at == 0).map(|(row, _)| row).collect();
+    }
+    Some(Ok(rows.first().copied().unwrap_or(keys.count() as i64)))
+}
+
+/// [`rows_of`] columns of the same types, column by column: only rows of `keys` whose items so far are among those sought are
+/// looked at again.
+fn by_columns(keys: &Table, columns: &[&Vector], count: usize) -> Result<Vec<i64>, QError> {
+    // Candidates, with the number of their combination of items, and the numbers of the combinations sought.
+    let mut rows: Vec<i64> = Vec::new();
+    let mut own: Vec<i64> = Vec::new();
+    let mut wanted = vec![0i64; count];
+    let mut combinations = 1;
+    for (i, (column, sought)) in keys.columns.iter().zip(columns).enumerate() {
+        let items = if i == 0 { (*column).clone() } else { column.items.gather(&rows).into() };
+        let (at, wanted_at) = (positions_of(sought, &items)?, positions_of(sought, sought)?);
+        limits::room_for::<[i64; 2]>(items.len())?;
+        let mut numbers: HashMap<(i64, i64), i64> = HashMap::with_capacity(count);
+        for (before, at) in wanted.iter_mut().zip(&wanted_at) {
+            limits::pace()?;
+            let next = numbers.len() as i64;
+            *before = *numbers.entry((*before, *at)).or_insert(next);
+        }
+        let (mut kept, mut codes) = (Vec::new(), Vec::new());
+        for (j, at) in at.iter().enumerate() {
+            limits::pace()?;
+            if (*at as usize) < count
+                && let Some(number) = numbers.get(&(own.get(j).copied().unwrap_or(0), *at))
+            {
+                kept.push(rows.get(j).copied().unwrap_or(j as i64));
+                codes.push(*number);
+            }
+        }
+        (rows, own, combinations) = (kept, codes, numbers.len());
+    }
+    let mut first = vec![keys.count() as i64; combinations];
+    for (row, number) in rows.iter().zip(&own).rev() {
+        if let Some(slot) = first.get_mut(*number as usize) {
+            *slot = *row;
+        }
+    }
+    Ok(wanted.iter().map(|number| first.get(*number as usize).copied().unwrap_or(i64::MAX)).collect())
+}
+
+fn by_row_bytes(keys: &Table, columns: &[&Vector], count: usize) -> Result<Vec<i64>, QError> {
     let row_bytes = |columns: &[&Vector], rows: usize| -> Result<Vec<Vec<u8>>, QError> {
         limits::room_for::<Vec<u8>>(rows)?;
         let mut all = Vec::with_capacity(rows);
@@ -272,13 +389,13 @@ pub(crate) fn table_positions(context: &Context, keys: &Table, sought: &Table) -
     };
     let own: Vec<&Vector> = keys.columns.iter().collect();
     let haystack = row_bytes(&own, keys.count())?;
-    let needles = row_bytes(&columns, sought.count())?;
+    let needles = row_bytes(columns, count)?;
     self::keys::positions(&haystack, &needles, room)
 }
 
 /// `list bin wanted`: the last index whose item is not above; -1 without one.
 pub(crate) fn bin(list: &Value, sought: &Value) -> Result<Vec<i64>, QError> {
-    search(list, sought, |o| o != Ordering::Greater).map(|v| v.into_iter().map(|i| i - 1).collect())
+    search(list, sought, |o| o != Ordering::Greater).map(|v| blocks::map(&v, |i| i - 1))
 }
 
 /// `list binr wanted`: the first index whose item is not below.
@@ -296,8 +413,11 @@ fn search(list: &Value, sought: &Value, before: impl Fn(Ordering) -> bool) -> Re
     ) -> Result<Vec<i64>, QError> {
         limits::room_for::<i64>(w.len())?;
         let mut out = Vec::with_capacity(w.len());
-        for chunk in w.chunks(CHUNK) {
-            limits::check()?;
+        let steps = l.len().checked_ilog2().unwrap_or(0) as usize + 1;
+        for chunk in w.chunks(SOUGHT_AT_ONCE) {
+            if budget::spend(chunk.len().saturating_mul(steps)) {
+                limits::settle()?;
+            }
             for w in chunk {
                 out.push(partition_point(l, |l| Ok::<_, QError>(before(cmp(l, w)?)))? as i64);
             }
@@ -306,7 +426,12 @@ fn search(list: &Value, sought: &Value, before: impl Fn(Ordering) -> bool) -> Re
     }
     fn all(v: &Vector) -> Result<Vec<Value>, QError> {
         limits::room_for::<Value>(v.len())?;
-        Ok((0..v.len()).map(|i| v.items.get(i)).collect())
+        let mut out = Vec::with_capacity(v.len());
+        for i in 0..v.len() {
+            limits::pace()?;
+            out.push(v.items.get(i));
+        }
+        Ok(out)
     }
     if l.items.type_number() != w.items.type_number() && !matches!((&l.items, &w.items), (_, Items::List(_))) {
         let (a, b) = (l.items.type_number(), w.items.type_number());

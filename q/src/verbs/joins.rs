@@ -9,6 +9,7 @@ use crate::verbs::find;
 use crate::verbs::format::is_blank;
 use crate::verbs::rows::key_by;
 use crate::verbs::tables::flat;
+use columns::kernel::blocks;
 use columns::table::{Items, Table, Value, Vector};
 
 fn table(x: &Value) -> std::result::Result<&Table, QError> {
@@ -37,15 +38,17 @@ pub(crate) fn overlay(
         let new = gather::items(&context.allowance, &column.items, rows)?;
         match limits::place(&out.names, *name)?.and_then(|at| out.columns.get_mut(at)) {
             Some(old) => {
-                let nulls =
-                    if fill { (0..new.len()).map(|i| is_blank(&new.get(i))).collect() } else { vec![false; new.len()] };
+                let nulls = match fill {
+                    true => blocks::numbers(0..new.len(), |i| is_blank(&new.get(i))),
+                    false => vec![false; new.len()],
+                };
                 let own = t.count() as i64;
-                let pick: Vec<i64> = rows
-                    .iter()
-                    .zip(&nulls)
-                    .enumerate()
-                    .map(|(i, (row, null))| if *row < count && !null { own + i as i64 } else { i as i64 })
-                    .collect();
+                let mut next = 0;
+                let pick: Vec<i64> = blocks::both(rows, &nulls, |row, null| {
+                    let i = next;
+                    next += 1;
+                    if *row < count && !null { own + i } else { i }
+                });
                 *old = old.items.clone().join(&new).gather(&pick).into();
             }
             None => {
@@ -59,7 +62,7 @@ pub(crate) fn overlay(
 
 /// Positions as `u32` row numbers; out-of-range becomes `u32::MAX` and gathers as null.
 fn row_numbers(positions: &[i64]) -> Vec<u32> {
-    positions.iter().map(|at| u32::try_from(*at).unwrap_or(u32::MAX)).collect()
+    blocks::map(positions, |at| u32::try_from(*at).unwrap_or(u32::MAX))
 }
 
 fn left_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result {
@@ -97,8 +100,8 @@ fn inner_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result
     let (k, v) = keyed(y)?;
     let rows = find::table_positions(context, k, &t)?;
     let n = k.count() as i64;
-    let kept: Vec<u32> = rows.iter().zip(0..).filter(|(r, _)| **r < n).map(|(_, i)| i).collect();
-    let partners: Vec<i64> = rows.iter().filter(|r| **r < n).copied().collect();
+    let kept: Vec<u32> = blocks::kept(0..rows.len(), |i| rows.get(i).filter(|r| **r < n).map(|_| i as u32));
+    let partners: Vec<i64> = blocks::kept(0..rows.len(), |i| rows.get(i).copied().filter(|r| *r < n));
     key_by(keys, &overlay(context, &t.rows(&kept), v, &row_numbers(&partners), fill)?)
 }
 

@@ -6,6 +6,8 @@ use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::format;
+use columns::kernel::blocks;
+use columns::sys::budget::{self, BLOCK};
 use columns::table::symbol::{intern, text};
 use columns::table::{Items, Sym, Value, Vector};
 
@@ -32,7 +34,7 @@ fn finite(context: &mut Context, x: &Value) -> Result {
     let null = |f: &f64| if f.is_infinite() { f64::NAN } else { *f };
     Ok(match x {
         Value::Float(f) => Value::Float(null(f)),
-        Value::Vector(Vector { items: Items::Float(v), .. }) => Value::floats(v.iter().map(null).collect()),
+        Value::Vector(Vector { items: Items::Float(v), .. }) => Value::floats(blocks::map(v, null)),
         Value::Vector(Vector { items: Items::List(_), .. }) => {
             crate::verbs::map::map(context, x, |c, item| finite(c, &item))?
         }
@@ -51,7 +53,10 @@ fn finite(context: &mut Context, x: &Value) -> Result {
 
 fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    for c in bytes {
+    for (i, c) in bytes.iter().enumerate() {
+        if i.is_multiple_of(BLOCK) && budget::spend(bytes.len().min(BLOCK)) {
+            break;
+        }
         match c {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', *c]),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -190,6 +195,9 @@ impl Reader<'_> {
     fn space(&mut self) {
         while self.peek().is_ascii_whitespace() {
             self.at += 1;
+            if self.at.is_multiple_of(BLOCK) && budget::spend(BLOCK) {
+                break;
+            }
         }
     }
 
@@ -237,6 +245,10 @@ impl Reader<'_> {
         loop {
             let c = *self.bytes.get(self.at).ok_or_else(|| self.wrong())?;
             self.at += 1;
+            if out.len() % BLOCK == BLOCK - 1 {
+                limits::check()?;
+                limits::room(out.len().saturating_mul(2))?;
+            }
             match c {
                 b'"' => return Ok(out),
                 b'\\' => {

@@ -2,9 +2,12 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::convert::floats;
+use columns::kernel::blocks;
+use columns::sys::budget;
 use columns::table::{Items, Value, Vector};
 
 /// A matrix in row-major order.
@@ -25,6 +28,7 @@ impl Matrix {
         let mut items = Vec::with_capacity(rows.len() * columns);
         for row in rows.iter() {
             let Value::Vector(row) = row else { return Err(type_error()) };
+            limits::pace()?;
             if row.len() != columns {
                 return Err(QError::named("length"));
             }
@@ -46,8 +50,9 @@ impl Matrix {
     }
 
     fn turned(&self) -> Matrix {
-        let items = (0..self.columns).flat_map(|c| (0..self.rows).map(move |r| (r, c))).map(|(r, c)| self.at(r, c));
-        Matrix { rows: self.columns, columns: self.rows, items: items.collect() }
+        let rows = self.rows.max(1);
+        let items = blocks::numbers(0..self.columns * self.rows, |i| self.at(i % rows, i / rows));
+        Matrix { rows: self.columns, columns: self.rows, items }
     }
 
     fn times(&self, context: &mut Context, other: &Matrix) -> std::result::Result<Matrix, QError> {
@@ -60,6 +65,9 @@ impl Matrix {
             context.check()?;
             let Some(sums) = out.items.get_mut(r * other.columns..(r + 1) * other.columns) else { continue };
             for (k, factor) in self.row(r).iter().enumerate() {
+                if budget::spend(other.columns) {
+                    break;
+                }
                 for (sum, item) in sums.iter_mut().zip(other.row(k)) {
                     *sum += factor * item;
                 }
@@ -92,6 +100,9 @@ impl Matrix {
                 (left.get(pivot).cloned().unwrap_or_default(), right.get(pivot).cloned().unwrap_or_default());
             for r in (0..n).filter(|r| *r != pivot) {
                 let factor = at(&left, r, pivot);
+                if budget::spend(n.saturating_mul(2)) {
+                    break;
+                }
                 if factor == 0.0 {
                     continue;
                 }
@@ -128,7 +139,8 @@ pub(crate) fn product(context: &mut Context, x: &Value, y: &Value) -> Result {
             if a.len() != b.len() {
                 return Err(QError::named("length"));
             }
-            Ok(Value::Float(a.iter().zip(&b).map(|(a, b)| a * b).sum()))
+            let products: Vec<f64> = blocks::both(&a, &b, |a, b| a * b);
+            Ok(Value::Float(blocks::fold(&products, 0.0, |sum, f| sum + f)))
         }
     }
 }

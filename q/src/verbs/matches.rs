@@ -3,6 +3,7 @@
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::verbs::function::type_of;
+use columns::kernel::blocks;
 use columns::kernel::num::{float_equal, float_order};
 use columns::table::function::Function;
 use columns::table::symbol::text;
@@ -55,14 +56,14 @@ fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
             }
             true
         }
-        (Raw::U8(x), Raw::U8(y)) => x == y,
-        (Raw::I16(x), Raw::I16(y)) => x == y,
-        (Raw::I32(x), Raw::I32(y)) => x == y,
-        (Raw::I64(x), Raw::I64(y)) => x == y,
-        (Raw::Sym(x), Raw::Sym(y)) => x == y,
-        (Raw::Guid(x), Raw::Guid(y)) => x == y,
-        (Raw::F32(x), Raw::F32(y)) => x.iter().zip(y).all(|(x, y)| float_equal(f64::from(*x), f64::from(*y))),
-        (Raw::F64(x), Raw::F64(y)) => x.iter().zip(y).all(|(x, y)| float_equal(*x, *y)),
+        (Raw::U8(x), Raw::U8(y)) => blocks::equal(x, y),
+        (Raw::I16(x), Raw::I16(y)) => blocks::equal(x, y),
+        (Raw::I32(x), Raw::I32(y)) => blocks::equal(x, y),
+        (Raw::I64(x), Raw::I64(y)) => blocks::equal(x, y),
+        (Raw::Sym(x), Raw::Sym(y)) => blocks::equal(x, y),
+        (Raw::Guid(x), Raw::Guid(y)) => blocks::equal(x, y),
+        (Raw::F32(x), Raw::F32(y)) => blocks::all(x, y, |x, y| float_equal(f64::from(*x), f64::from(*y))),
+        (Raw::F64(x), Raw::F64(y)) => blocks::all(x, y, |x, y| float_equal(*x, *y)),
         _ => false,
     })
 }

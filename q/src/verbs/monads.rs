@@ -8,6 +8,7 @@ use crate::verbs::cast;
 use crate::verbs::convert::float_to_long;
 use crate::verbs::convert::floats;
 use crate::verbs::map::map;
+use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::table::{Element, Items, Raw, Value, Vector};
 use proto::types;
@@ -33,11 +34,11 @@ macro_rules! keep_type {
                 let items = widened(items)?;
                 let t = items.type_number();
                 Ok(match items.raw() {
-                    Raw::I16(v) => i16::wrap(t, v.iter().map(|i| i.$method()).collect()),
-                    Raw::I32(v) => i32::wrap(t, v.iter().map(|i| i.$method()).collect()),
-                    Raw::I64(v) => i64::wrap(t, v.iter().map(|i| i.$method()).collect()),
-                    Raw::F32(v) => f32::wrap(t, v.iter().map(|i| i.$method()).collect()),
-                    Raw::F64(v) => f64::wrap(t, v.iter().map(|i| i.$method()).collect()),
+                    Raw::I16(v) => i16::wrap(t, blocks::map(v, |i| i.$method())),
+                    Raw::I32(v) => i32::wrap(t, blocks::map(v, |i| i.$method())),
+                    Raw::I64(v) => i64::wrap(t, blocks::map(v, |i| i.$method())),
+                    Raw::F32(v) => f32::wrap(t, blocks::map(v, |i| i.$method())),
+                    Raw::F64(v) => f64::wrap(t, blocks::map(v, |i| i.$method())),
                     _ => return Err(type_error()),
                 })
             })
@@ -53,9 +54,9 @@ macro_rules! to_float {
             monadic(context, &x, &|items| {
                 let f: fn(f64) -> f64 = $f;
                 if let Items::Real(v) = items {
-                    return Ok(Items::Real(v.iter().map(|x| f(f64::from(*x)) as f32).collect()));
+                    return Ok(Items::Real(blocks::map(v, |x| f(f64::from(*x)) as f32)));
                 }
-                Ok(Items::Float(floats(items)?.into_iter().map(f).collect()))
+                Ok(Items::Float(blocks::map(&floats(items)?, |x| f(*x))))
             })
         }
     )* };
@@ -88,7 +89,7 @@ fn rounded(context: &mut Context, x: &Value, up: bool) -> Result {
                     f.floor()
                 }
             };
-            Ok(Items::Long(floats(items)?.iter().map(|f| float_to_long(whole(f))).collect()))
+            Ok(Items::Long(blocks::map(&floats(items)?, |f| float_to_long(whole(f)))))
         }
         Raw::Sym(_) | Raw::Guid(_) => Err(type_error()),
         Raw::U8(_) => widened(items),
@@ -126,7 +127,7 @@ pub(crate) fn null(context: &mut Context, x: Value) -> Result {
     }
     test(context, &x, |items| {
         fn nulls<T: Copy>(v: &[T], null: impl Fn(T) -> bool) -> Vec<u8> {
-            v.iter().map(|x| u8::from(null(*x))).collect()
+            blocks::map(v, |x| u8::from(null(*x)))
         }
         Ok(match items.raw() {
             Raw::U8(v) if matches!(items, Items::Char(_)) => nulls(v, |c| c == b' '),
@@ -147,10 +148,10 @@ pub(crate) fn null(context: &mut Context, x: Value) -> Result {
 pub(crate) fn not(context: &mut Context, x: Value) -> Result {
     test(context, &x, |items| {
         Ok(match items.raw() {
-            Raw::U8(v) => v.iter().map(|x| u8::from(*x == 0)).collect(),
+            Raw::U8(v) => blocks::map(v, |x| u8::from(*x == 0)),
             Raw::Sym(_) | Raw::Guid(_) => return Err(type_error()),
-            Raw::F64(_) | Raw::F32(_) => floats(items)?.iter().map(|x| u8::from(*x == 0.0)).collect(),
-            _ => longs(items, items.type_number())?.iter().map(|x| u8::from(*x == 0)).collect(),
+            Raw::F64(_) | Raw::F32(_) => blocks::map(&floats(items)?, |x| u8::from(*x == 0.0)),
+            _ => blocks::map(&longs(items, items.type_number())?, |x| u8::from(*x == 0)),
         })
     })
 }
@@ -160,10 +161,10 @@ pub(crate) fn signum(context: &mut Context, x: Value) -> Result {
     monadic(context, &x, &|items| {
         let signs = match items.raw() {
             Raw::F64(_) | Raw::F32(_) => {
-                floats(items)?.iter().map(|f| i32::from(*f > 0.0) - i32::from(*f < 0.0 || f.is_nan())).collect()
+                blocks::map(&floats(items)?, |f| i32::from(*f > 0.0) - i32::from(*f < 0.0 || f.is_nan()))
             }
             Raw::Sym(_) | Raw::Guid(_) => return Err(type_error()),
-            _ => longs(items, items.type_number())?.iter().map(|l| l.signum() as i32).collect(),
+            _ => blocks::map(&longs(items, items.type_number())?, |l| l.signum() as i32),
         };
         Ok(Items::Int(signs))
     })
@@ -172,10 +173,11 @@ pub(crate) fn signum(context: &mut Context, x: Value) -> Result {
 /// `lower` and `upper` of chars and symbols.
 fn with_case(context: &mut Context, x: &Value, change: fn(&u8) -> u8) -> Result {
     monadic(context, x, &|items| match items {
-        Items::Char(v) => Ok(Items::Char(v.iter().map(change).collect())),
+        Items::Char(v) => Ok(Items::Char(blocks::map(v, change))),
         Items::Sym(v) => {
             let mut out = Vec::with_capacity(v.len());
             for s in v.iter() {
+                crate::runtime::limits::pace()?;
                 let changed: Vec<u8> = columns::table::symbol::text(*s).iter().map(change).collect();
                 out.push(columns::table::symbol::intern(&changed).map_err(QError::from)?);
             }

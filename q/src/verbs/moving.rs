@@ -2,7 +2,6 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::map::map;
@@ -10,6 +9,7 @@ use crate::verbs::rows::flip_list;
 use crate::verbs::shape::long;
 use crate::verbs::stats::columns;
 use crate::verbs::{aggregate, arith};
+use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::kernel::windows;
 use columns::table::{Element, Items, Raw, Value, Vector};
@@ -46,12 +46,11 @@ pub(crate) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
     moving(context, &x, &y, &|n, items| match items.raw() {
         Raw::I64(_) | Raw::I32(_) | Raw::I16(_) | Raw::U8(_) if !matches!(items, Items::Char(_)) => {
             let t = items.type_number().max(6);
-            let longs = arith::longs(items, t)?;
-            let sums = windows::integer_sums(n, longs.iter().copied());
+            let sums = windows::integer_sums(n, &arith::longs(items, t)?);
             Ok(match t {
                 // Four-byte types wrap on overflow, as eight-byte types do.
                 types::INT | types::MONTH | types::DATE | types::MINUTE..=types::TIME => {
-                    i32::wrap(t, sums.into_iter().map(|sum| sum as i32).collect())
+                    i32::wrap(t, blocks::map(&sums, |sum| *sum as i32))
                 }
                 _ => i64::wrap(t, sums.into()),
             })
@@ -73,31 +72,16 @@ pub(crate) fn mcount(context: &mut Context, x: Value, y: Value) -> Result {
     })
 }
 
-/// Items of windows processed between two checks of the limits.
-const ITEMS_AT_ONCE: usize = 1 << 16;
-
 pub(crate) fn mdev(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, items| {
-        let mut seen = 0usize;
-        let pause = |items: usize| {
-            seen = seen.saturating_add(items);
-            if seen < ITEMS_AT_ONCE {
-                return Ok(());
-            }
-            seen = 0;
-            limits::check()
-        };
-        Ok(Items::Float(aggregate::with_floats(items, |v| windows::deviations(n, v, pause))??.into()))
-    })
+    moving(context, &x, &y, &|n, items| floats(items, |v| windows::deviations(n, v)))
 }
 
 /// Moving extremes in the items' own type. Null is the lowest value; the maximum of nulls alone is negative infinity.
 fn extremes(n: usize, items: &Items, most: bool) -> Moved {
     fn of<T: Element + Num>(n: usize, t: i8, v: &[T], most: bool) -> Items {
         let found = if most {
-            let mut found = windows::extreme(n, v, |new, old| new >= old || old.is_null());
-            found.iter_mut().filter(|item| item.is_null()).for_each(|item| *item = T::NEGATIVE_INFINITY);
-            found
+            let found = windows::extreme(n, v, |new, old| new >= old || old.is_null());
+            blocks::map(&found, |item| if item.is_null() { T::NEGATIVE_INFINITY } else { *item })
         } else {
             windows::extreme(n, v, |new, old| new <= old || new.is_null())
         };
@@ -129,11 +113,10 @@ pub(crate) fn ema(_: &mut Context, x: Value, y: Value) -> Result {
     let alpha = x.as_float().ok_or_else(type_error)?;
     let mut last = f64::NAN;
     let smooth = |items: &[f64]| -> Vec<f64> {
-        let next = items.iter().map(|f| {
+        blocks::map(items, |f| {
             last = if last.is_nan() { *f } else { alpha * f + (1.0 - alpha) * last };
             last
-        });
-        next.collect()
+        })
     };
     Ok(Value::floats(aggregate::with_floats(&y.to_items(), smooth)?))
 }

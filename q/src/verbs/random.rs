@@ -5,6 +5,7 @@ use crate::runtime::error::QError;
 use crate::runtime::seeds;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
+use columns::kernel::blocks;
 use columns::table::symbol::intern;
 use columns::table::{Element, Items, Raw, Sym, Value};
 
@@ -33,9 +34,9 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
             let rows = indices(rng, deal, size, count)?;
             Ok(y.gather(&rows))
         }
-        Value::Float(f) => Ok(Value::floats((0..size).map(|_| rng.f64() * f).collect())),
-        Value::Real(f) => Ok(Items::Real((0..size).map(|_| rng.f32() * f).collect()).into()),
-        Value::Bool(_) => Ok(Value::bools((0..size).map(|_| u8::from(rng.bool())).collect())),
+        Value::Float(f) => Ok(Value::floats(blocks::numbers(0..size, |_| rng.f64() * f))),
+        Value::Real(f) => Ok(Items::Real(blocks::numbers(0..size, |_| rng.f32() * f)).into()),
+        Value::Bool(_) => Ok(Value::bools(blocks::numbers(0..size, |_| u8::from(rng.bool())))),
         Value::Sym(s) => {
             // Symbols of random letters a to p; the length is the number in the argument's name.
             let wide = std::str::from_utf8(columns::table::symbol::text(*s))
@@ -45,14 +46,18 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
             if wide > 8 {
                 return Err(QError::named("length"));
             }
-            let mut one = || intern(&(0..wide).map(|_| b'a' + rng.u8(0..16)).collect::<Vec<_>>());
-            let names: std::result::Result<Vec<Sym>, _> = (0..size).map(|_| one()).collect();
-            Ok(Value::symbols(names.map_err(QError::from)?))
+            let mut names: Vec<Sym> = Vec::with_capacity(size);
+            for _ in 0..size {
+                crate::runtime::limits::pace()?;
+                let name: Vec<u8> = (0..wide).map(|_| b'a' + rng.u8(0..16)).collect();
+                names.push(intern(&name).map_err(QError::from)?);
+            }
+            Ok(Value::symbols(names))
         }
-        Value::Guid(_) => Ok(Items::Guid((0..size).map(|_| rng.u128(..).to_be_bytes()).collect()).into()),
-        Value::Char(c) => Ok(Value::chars(
-            (0..size).map(|_| b'a' + rng.u8(0..c.saturating_sub(b'a').clamp(1, 26))).collect::<Vec<_>>(),
-        )),
+        Value::Guid(_) => Ok(Items::Guid(blocks::numbers(0..size, |_| rng.u128(..).to_be_bytes())).into()),
+        Value::Char(c) => Ok(Value::chars(blocks::numbers::<u8, Vec<u8>>(0..size, |_| {
+            b'a' + rng.u8(0..c.saturating_sub(b'a').clamp(1, 26))
+        }))),
         atom => {
             let items = atom.to_items();
             let most = atom.as_long().ok_or_else(type_error)?;
@@ -61,17 +66,17 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
                 return Ok(Value::longs(rows));
             }
             if most == 0 {
-                return Ok(Items::from_longs(items.type_number(), (0..size).map(|_| rng.i64(..)).collect()).into());
+                return Ok(Items::from_longs(items.type_number(), blocks::numbers(0..size, |_| rng.i64(..))).into());
             }
             if most < 0 {
                 return Err(QError::named("domain"));
             }
             let t = items.type_number();
             Ok(match items.raw() {
-                Raw::I32(_) => i32::wrap(t, (0..size).map(|_| rng.i64(0..most) as i32).collect()).into(),
-                Raw::U8(_) => u8::wrap(t, (0..size).map(|_| rng.i64(0..most) as u8).collect()).into(),
-                Raw::I16(_) => Items::Short((0..size).map(|_| rng.i64(0..most) as i16).collect()).into(),
-                _ => i64::wrap(t, (0..size).map(|_| rng.i64(0..most)).collect()).into(),
+                Raw::I32(_) => i32::wrap(t, blocks::numbers(0..size, |_| rng.i64(0..most) as i32)).into(),
+                Raw::U8(_) => u8::wrap(t, blocks::numbers(0..size, |_| rng.i64(0..most) as u8)).into(),
+                Raw::I16(_) => Items::Short(blocks::numbers(0..size, |_| rng.i64(0..most) as i16)).into(),
+                _ => i64::wrap(t, blocks::numbers(0..size, |_| rng.i64(0..most))).into(),
             })
         }
     }
@@ -79,7 +84,7 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
 
 fn indices(rng: &mut fastrand::Rng, deal: bool, size: usize, count: usize) -> std::result::Result<Vec<i64>, QError> {
     if !deal {
-        return Ok((0..size).map(|_| if count == 0 { -1 } else { rng.usize(0..count) as i64 }).collect());
+        return Ok(blocks::numbers(0..size, |_| if count == 0 { -1 } else { rng.usize(0..count) as i64 }));
     }
     if size > count {
         return Err(QError::named("length"));

@@ -99,29 +99,38 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
     Ok(Table::new(t.names.clone(), columns))
 }
 
-/// Appends the rows of `b` to those of `a`; the columns must be the same.
-pub(crate) fn join_tables(a: Arc<Table>, b: &Table) -> Result {
+/// Checks the memory that [`join_tables`] needs.
+pub(crate) fn room_for_rows(a: &Arc<Table>, b: &Table) -> std::result::Result<(), QError> {
     let bytes = |t: &Table| t.columns.iter().map(|c| c.items.held_bytes()).fold(0, usize::saturating_add);
     // Shared columns are copied.
-    let copied = if Arc::strong_count(&a) > 1 { bytes(&a) } else { 0 };
-    limits::room(bytes(b).saturating_add(copied))?;
-    let mut a = Arc::unwrap_or_clone(a);
-    if a.columns.is_empty() {
-        return Ok(Value::table(b.clone()));
-    }
-    if a.names.len() != b.names.len() {
+    let copied = if Arc::strong_count(a) > 1 { bytes(a) } else { 0 };
+    limits::room(bytes(b).saturating_add(copied))
+}
+
+/// Appends the rows of `b` to those of `a`; the columns must be the same.
+pub(crate) fn join_tables(a: Arc<Table>, b: &Table) -> Result {
+    room_for_rows(&a, b)?;
+    let is_same = a.names.len() == b.names.len() && a.names.iter().all(|name| b.column(*name).is_some());
+    if !a.columns.is_empty() && !is_same {
         return Err(QError::named("mismatch"));
     }
-    for (i, name) in a.names.clone().iter().enumerate() {
-        let other = b.column(*name).ok_or(QError::named("mismatch"))?;
-        if let Some(column) = a.columns.get_mut(i) {
-            let own = std::mem::replace(&mut column.items, Items::List(Default::default()));
-            column.items = own.join(&other.items);
-            column.attr = Attr::None;
-        }
+    Ok(Value::table(joined(a, b)))
+}
+
+/// As [`join_tables`], for rows that are known to fit.
+pub(crate) fn joined(a: Arc<Table>, b: &Table) -> Table {
+    let mut a = Arc::unwrap_or_clone(a);
+    if a.columns.is_empty() {
+        return b.clone();
+    }
+    for (name, column) in a.names.iter().zip(&mut a.columns) {
+        let Some(more) = b.column(*name) else { continue };
+        let own = std::mem::replace(&mut column.items, Items::List(Default::default()));
+        column.items = own.join(&more.items);
+        column.attr = Attr::None;
     }
     a.sorted = false;
-    Ok(Value::table(a))
+    a
 }
 
 pub(crate) fn flip_list(x: Value) -> Result {

@@ -11,6 +11,7 @@ use crate::verbs::map::map;
 use crate::verbs::matches::same;
 use crate::verbs::shape::join;
 use crate::verbs::{find, index};
+use columns::kernel::blocks;
 use columns::table::symbol::text;
 use columns::table::{Items, Table, Value, Vector};
 use proto::types;
@@ -51,8 +52,13 @@ pub(crate) fn group(context: &mut Context, x: Value) -> Result {
             let each = 2 * size_of::<Vec<u32>>() + size_of::<Value>() + 5 * size_of::<usize>();
             let all = groups.ids.len().saturating_mul(size_of::<u32>() + size_of::<i64>());
             limits::room(all.saturating_add(groups.firsts.len().saturating_mul(each)))?;
-            let rows = groups.members().into_iter().map(|g| Value::longs(g.into_iter().map(i64::from).collect()));
-            Ok(Value::dict(x.gather(&groups.firsts), Value::list(rows.collect())))
+            let members = groups.members();
+            let mut rows = limits::list(members.len())?;
+            for group in members {
+                limits::pace()?;
+                rows.push(Value::longs(blocks::map(&group, |row| i64::from(*row))));
+            }
+            Ok(Value::dict(x.gather(&groups.firsts), Value::list(rows)))
         }
         _ => Err(type_error()),
     }
@@ -120,7 +126,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Table(w), Value::Table(keys)) => {
             let at = find::table_positions(context, keys, w)?;
-            Ok(Value::bools(at.iter().map(|p| found(p, keys.count())).collect()))
+            Ok(Value::bools(blocks::map(&at, |p| found(p, keys.count()))))
         }
         (_, Value::Table(keys)) => {
             let values = if let Value::Dict(d) = &x { d.values.clone() } else { listed(x.clone()) };
@@ -140,7 +146,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
                 return map(context, &x, |c, item| in_(c, item, y.clone()));
             }
             let at = find::positions(context, b, a)?;
-            Ok(Value::bools(at.iter().map(|p| found(p, b.len())).collect()))
+            Ok(Value::bools(blocks::map(&at, |p| found(p, b.len()))))
         }
         (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),
         (Value::Table(_), _) => Err(type_error()),
@@ -194,8 +200,8 @@ fn keep(context: &mut Context, x: &Value, y: &Value, inside: bool) -> Result {
     };
     let at = find::all(context, &y, &x)?;
     let n = y.count();
-    let rows: Vec<i64> =
-        at.iter().enumerate().filter(|(_, p)| ((**p as usize) < n) == inside).map(|(i, _)| i as i64).collect();
+    let is_kept = |i: &usize| at.get(*i).is_some_and(|p| ((*p as usize) < n) == inside);
+    let rows: Vec<i64> = blocks::kept(0..at.len(), |i| Some(i).filter(is_kept).map(|i| i as i64));
     Ok(x.gather(&rows))
 }
 

@@ -8,6 +8,8 @@ use crate::verbs::above::Stored;
 use crate::verbs::index;
 use crate::verbs::on_disk::held;
 use crate::verbs::rows::flip_list;
+use columns::kernel::blocks;
+use columns::sys::budget::{self, BLOCK};
 use columns::table::{Attr, Dict, Items, Raw, Table, Value, Vector};
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ pub(crate) fn til(context: &mut Context, x: Value) -> Result {
     }
     let n = usize::try_from(long(&x)?).map_err(|_| QError::named("domain"))?;
     context.reserve_items(n, 8)?;
-    Ok(Value::longs((0..n as i64).collect()))
+    Ok(Value::longs(blocks::numbers(0..n, |i| i as i64)))
 }
 
 pub(crate) fn count(context: &mut Context, x: Value) -> Result {
@@ -55,7 +57,8 @@ pub(crate) fn reverse(context: &mut Context, x: Value) -> Result {
     if x.is_scalar() {
         return Ok(x);
     }
-    let rows: Vec<i64> = (0..x.count() as i64).rev().collect();
+    let last = x.count().saturating_sub(1);
+    let rows: Vec<i64> = blocks::numbers(0..x.count(), |i| (last - i) as i64);
     Ok(x.gather(&rows))
 }
 
@@ -68,7 +71,7 @@ pub(crate) fn rotate(_: &mut Context, x: Value, y: Value) -> Result {
     if count == 0 {
         return Ok(y);
     }
-    let rows: Vec<i64> = (0..count).map(|i| (i + by.rem_euclid(count)) % count).collect();
+    let rows: Vec<i64> = blocks::numbers(0..count as usize, |i| (i as i64 + by.rem_euclid(count)) % count);
     Ok(y.gather(&rows))
 }
 
@@ -78,8 +81,8 @@ pub(crate) fn raze(context: &mut Context, x: Value) -> Result {
             let mut out: Option<Value> = None;
             let simple = l.iter().all(|v| matches!(v, Value::Vector(_)));
             if simple {
-                let held = l.iter().map(|v| if let Value::Vector(v) = v { v.items.held_bytes() } else { 0 });
-                limits::room(held.fold(0, usize::saturating_add))?;
+                let held = |v: &Value| if let Value::Vector(v) = v { v.items.held_bytes() } else { 0 };
+                limits::room(blocks::fold(l, 0usize, |sum, v| sum.saturating_add(held(v))))?;
                 let mut items = Items::List(Default::default());
                 for v in l.iter() {
                     context.tick()?;
@@ -211,21 +214,38 @@ pub(crate) fn where_(context: &mut Context, x: Value) -> Result {
         }
         Value::Vector(v) => match v.items.raw() {
             Raw::U8(bits) if matches!(v.items, Items::Bool(_)) => {
-                let count = bits.iter().map(|b| usize::from(*b != 0)).sum();
+                let count = blocks::fold(bits, 0usize, |count, b| count + usize::from(*b != 0));
                 limits::room_for::<i64>(count)?;
                 let mut out = Vec::with_capacity(count);
-                out.extend(bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| i as i64));
+                for (start, block) in (0..).step_by(BLOCK).zip(bits.chunks(BLOCK)) {
+                    if budget::spend(block.len()) {
+                        break;
+                    }
+                    out.extend((start..).zip(block).filter(|(_, b)| **b != 0).map(|(i, _): (i64, _)| i));
+                }
                 Ok(Value::longs(out))
             }
             Raw::List([]) => Ok(Value::longs(Vec::new())),
             _ => {
                 let counts = crate::verbs::convert::rows(&v.items).ok_or_else(type_error)?;
-                let total: i64 = counts.iter().map(|c| (*c).max(0)).fold(0, i64::saturating_add);
+                let total: i64 = blocks::fold(&counts, 0, |sum: i64, c| sum.saturating_add((*c).max(0)));
                 context.reserve_items(usize::try_from(total).unwrap_or(usize::MAX), 8)?;
                 let mut out = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
+                let mut spent = 0usize;
                 for (i, count) in counts.iter().enumerate() {
-                    for _ in 0..*count {
-                        out.push(i as i64);
+                    let mut left = usize::try_from(*count).unwrap_or(0);
+                    spent += left.saturating_add(1);
+                    if spent >= BLOCK {
+                        limits::check()?;
+                        spent = 0;
+                    }
+                    while left > 0 {
+                        let some = left.min(BLOCK);
+                        if budget::spend(some) {
+                            break;
+                        }
+                        out.extend(std::iter::repeat_n(i as i64, some));
+                        left -= some;
                     }
                 }
                 Ok(Value::longs(out))
@@ -251,15 +271,15 @@ pub(crate) fn flip(context: &mut Context, x: Value) -> Result {
             columns::table::Function::OnDisk { columns, place } => Ok(Value::symbols_to(columns, *place)),
             _ => Err(QError::named("rank")),
         },
-        Value::Vector(_) => {
-            let widest = x
-                .items()
+        Value::Vector(Vector { items: Items::List(rows), .. }) => {
+            let widest = rows
                 .iter()
                 .find(|row| !row.is_scalar())
                 .map_or((0, 0), |row| (row.count(), if row.as_text().is_some() { 1 } else { 8 }));
             context.reserve_items(x.count().saturating_mul(widest.0), widest.1)?;
             flip_list(x)
         }
+        Value::Vector(v) if v.is_empty() => flip_list(x),
         _ => Err(QError::named("rank")),
     }
 }
@@ -267,8 +287,8 @@ pub(crate) fn flip(context: &mut Context, x: Value) -> Result {
 pub(crate) fn cross(context: &mut Context, x: Value, y: Value) -> Result {
     let (a, b) = (x.count(), y.count());
     context.reserve_items(a.saturating_mul(b), 48)?;
-    let left: Vec<i64> = (0..a * b).map(|i| (i / b.max(1)) as i64).collect();
-    let right: Vec<i64> = (0..a * b).map(|i| (i % b.max(1)) as i64).collect();
+    let left: Vec<i64> = blocks::numbers(0..a * b, |i| (i / b.max(1)) as i64);
+    let right: Vec<i64> = blocks::numbers(0..a * b, |i| (i % b.max(1)) as i64);
     let (x, y) = (listed(x).gather(&left), listed(y).gather(&right));
     if let (Value::Table(x), Value::Table(y)) = (&x, &y) {
         let mut out = (**x).clone();
@@ -296,8 +316,8 @@ pub(crate) fn shift(by: i64, y: &Value) -> Result {
         return Err(type_error());
     }
     let count = y.count() as i64;
-    let rows: Vec<i64> =
-        (0..count).map(|i| i.checked_sub(by).filter(|r| (0..count).contains(r)).unwrap_or(-1)).collect();
+    let row = |i: usize| (i as i64).checked_sub(by).filter(|r| (0..count).contains(r)).unwrap_or(-1);
+    let rows: Vec<i64> = blocks::numbers(0..y.count(), row);
     Ok(y.gather(&rows))
 }
 
@@ -331,13 +351,12 @@ pub(crate) fn fills(context: &mut Context, x: Value) -> Result {
         Value::Vector(_) => {
             let nulls = crate::verbs::monads::null(context, x.clone())?;
             let mut at = -1;
-            let mut rows = Vec::with_capacity(x.count());
-            for i in 0..x.count() {
+            let rows: Vec<i64> = blocks::numbers(0..x.count(), |i| {
                 if !matches!(nulls.at(i), Value::Bool(true)) || at < 0 {
                     at = i as i64;
                 }
-                rows.push(at);
-            }
+                at
+            });
             Ok(x.gather(&rows))
         }
         _ => Ok(x),

@@ -25,6 +25,46 @@ pub fn show(value: &Value, console: &Console) -> Vec<u8> {
     out
 }
 
+/// Greatest width and height of the console.
+pub(crate) const MAX_CONSOLE: usize = 2000;
+
+/// Says how many columns of a table [`show`] shows in full, and how to see them all; `None` if it shows all, or for other values.
+pub fn cut_note(value: &Value, console: &Console) -> Option<String> {
+    let (shown, all, wide) = columns_shown(value, console)?;
+    let how = match wide {
+        ..=MAX_CONSOLE => format!("\\c {} {wide} shows them all", console.rows),
+        _ => "select fewer".to_owned(),
+    };
+    Some(format!("({shown} of {all} columns shown; {how})\n"))
+}
+
+/// Number of columns of a table that are shown in full, number of all, and columns of a console that shows all.
+fn columns_shown(value: &Value, console: &Console) -> Option<(usize, usize, usize)> {
+    let tables: Vec<&Table> = match value {
+        Value::Table(t) => vec![t],
+        Value::Dict(d) => d.keyed().map(|(keys, values)| vec![keys, values])?,
+        _ => return None,
+    };
+    let (room, style) = (console.rows.saturating_sub(1).max(2), Style::of(console));
+    let wide = console.columns.saturating_sub(1);
+    let (mut end, mut ends) = (0usize, Vec::new());
+    let all = tables.iter().map(|t| t.columns.len()).sum();
+    for t in tables {
+        for width in table_columns(t, room, style).iter().map(|cells| widest(cells)) {
+            ends.push(end.saturating_add(width));
+            end = end.saturating_add(width + 1);
+        }
+        // The bar after the keys.
+        end = end.saturating_add(1);
+    }
+    if ends.last().is_none_or(|end| *end <= wide) && ends.len() == all {
+        return None;
+    }
+    // A line that is cut ends in two dots.
+    let fits = ends.iter().filter(|end| **end <= wide.saturating_sub(2)).count();
+    Some((fits, all, ends.last().map_or(0, |end| end.saturating_add(1))))
+}
+
 /// Output of one expression while a script loads: one line.
 pub(crate) fn brief(value: &Value, console: &Console) -> Vec<u8> {
     let mut out = Vec::new();
@@ -175,7 +215,7 @@ fn join_columns(columns: Vec<Lines>, rows: usize) -> Lines {
     let mut out: Lines = vec![Vec::new(); rows];
     let last = columns.len().saturating_sub(1);
     for (c, column) in columns.into_iter().enumerate() {
-        let wide = column.iter().map(|l| width(l)).max().unwrap_or(0);
+        let wide = widest(&column);
         for (line, cell) in out.iter_mut().zip(column) {
             let have = width(&cell);
             line.extend_from_slice(&cell);
@@ -200,8 +240,12 @@ fn column(values: &Value, most: usize, style: Style) -> Lines {
     }
 }
 
-/// Column names, a line of dashes, and rows.
-fn table_block(t: &Table, most: usize, style: Style) -> Lines {
+fn widest(cells: &[Vec<u8>]) -> usize {
+    cells.iter().map(|cell| width(cell)).max().unwrap_or(0)
+}
+
+/// Cells of each column, the first of which is its name.
+fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
     let rows = t.count().min(most);
     let mut columns = Vec::with_capacity(t.columns.len());
     for (name, vector) in t.names.iter().zip(&t.columns).take(style.wide + 1) {
@@ -215,8 +259,49 @@ fn table_block(t: &Table, most: usize, style: Style) -> Lines {
         }
         columns.push(cells);
     }
-    let mut lines = join_columns(columns, rows + 1);
+    columns
+}
+
+/// Column names, a line of dashes, and rows.
+fn table_block(t: &Table, most: usize, style: Style) -> Lines {
+    let mut lines = join_columns(table_columns(t, most, style), t.count().min(most) + 1);
     let wide = lines.first().map_or(0, |l| width(l));
     lines.insert(1, vec![b'-'; wide]);
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use columns::table::Sym;
+    use columns::table::symbol::intern;
+
+    #[test]
+    fn columns_that_are_cut_are_counted() {
+        let name = |i: usize| intern(format!("column{i}").as_bytes()).expect("a symbol");
+        let table = |range: std::ops::Range<usize>| {
+            let names: Vec<Sym> = range.clone().map(name).collect();
+            Table::new(names, range.map(|i| Items::Long(vec![i as i64, 10].into()).into()).collect())
+        };
+        let console = |columns| Console { columns, ..Console::default() };
+        let keyed = Value::dict(Value::table(table(0..1)), Value::table(table(1..10)));
+        for value in [Value::table(table(0..10)), keyed] {
+            for columns in [20, 40, 70, 79, 80, 81, 82, 83, 200] {
+                let shown = String::from_utf8(show(&value, &console(columns))).expect("text");
+                let header = shown.lines().next().unwrap_or_default().to_owned();
+                let header = header.trim_end_matches("..").to_owned();
+                let is_cut = shown.lines().next().is_some_and(|line| line.ends_with(".."));
+                let whole = (0..10).filter(|i| header.split([' ', '|']).any(|w| w == format!("column{i}"))).count();
+                match columns_shown(&value, &console(columns)) {
+                    Some((fits, all, wide)) => {
+                        assert_eq!((fits, all, is_cut), (whole, 10, true), "{columns}");
+                        assert!(columns_shown(&value, &console(wide)).is_none(), "{columns}");
+                        assert!(columns_shown(&value, &console(wide - 1)).is_some(), "{columns}");
+                    }
+                    None => assert_eq!((whole, is_cut), (10, false), "{columns}"),
+                }
+            }
+        }
+        assert_eq!(columns_shown(&Value::Long(7), &console(10)), None);
+    }
 }

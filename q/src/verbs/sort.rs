@@ -10,7 +10,8 @@ use crate::verbs::convert::order_floats;
 use crate::verbs::matches::order;
 use crate::verbs::shape::long;
 use crate::verbs::{attributes, index};
-use columns::kernel::merge;
+use columns::kernel::{blocks, merge};
+use columns::sys::budget::{self, BLOCK};
 use columns::table::symbol::text;
 use columns::table::{Attr, Items, Raw, Sym, Table, Value, Vector};
 use std::cmp::Ordering;
@@ -26,7 +27,7 @@ pub(crate) fn rows_ascending(items: &Items, descending: bool) -> std::result::Re
 fn all_rows(count: usize) -> std::result::Result<Vec<u32>, QError> {
     limits::check()?;
     limits::room_for::<u32>(count.saturating_mul(2))?;
-    Ok((0..count as u32).collect())
+    Ok(blocks::numbers(0..count, |row| row as u32))
 }
 
 fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::Result<(), QError> {
@@ -41,10 +42,7 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::
             }
             _ => Ordering::Equal,
         };
-        // Feeds mostly arrive in order.
-        if !rows.is_sorted_by(|a, b| compare(a, b) != Ordering::Greater) {
-            rows.sort_by(compare);
-        }
+        merge::standard(rows, compare);
     }
     match items.raw() {
         Raw::U8(v) => by(rows, v, descending, Ord::cmp),
@@ -61,14 +59,14 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::
             let name = |g: &u32| {
                 groups.firsts.get(*g as usize).and_then(|f| v.get(*f as usize)).map_or(&b""[..], |s| text(*s))
             };
-            order.sort_by(|a, b| name(a).cmp(name(b)));
+            merge::standard(&mut order, |a, b| name(a).cmp(name(b)));
             let mut places = vec![0u32; order.len()];
             for (place, group) in order.iter().enumerate() {
                 if let Some(slot) = places.get_mut(*group as usize) {
                     *slot = place as u32;
                 }
             }
-            let ranks: Vec<u32> = groups.ids.iter().map(|g| places.get(*g as usize).copied().unwrap_or(0)).collect();
+            let ranks: Vec<u32> = blocks::map(&groups.ids, |g| places.get(*g as usize).copied().unwrap_or(0));
             by(rows, &ranks, descending, Ord::cmp);
         }
         Raw::List(v) => {
@@ -119,8 +117,8 @@ fn grade(context: &mut Context, x: Value, descending: bool) -> Result {
     }
     let rows = rows_of(&x, descending)?;
     match &x {
-        Value::Dict(d) => index::one(context, &d.keys, &Value::longs(rows.into_iter().map(i64::from).collect())),
-        _ => Ok(Value::longs(rows.into_iter().map(i64::from).collect())),
+        Value::Dict(d) => index::one(context, &d.keys, &Value::longs(blocks::map(&rows, |row| i64::from(*row)))),
+        _ => Ok(Value::longs(blocks::map(&rows, |row| i64::from(*row)))),
     }
 }
 
@@ -178,6 +176,9 @@ pub(crate) fn rank(context: &mut Context, x: Value) -> Result {
     let rows = rows_of(&x, false)?;
     let mut ranks = vec![0i64; rows.len()];
     for (place, row) in rows.iter().enumerate() {
+        if place.is_multiple_of(BLOCK) && budget::spend(BLOCK) {
+            break;
+        }
         if let Some(rank) = ranks.get_mut(*row as usize) {
             *rank = place as i64;
         }
@@ -195,9 +196,8 @@ pub(crate) fn xrank(context: &mut Context, x: Value, y: Value) -> Result {
     let ranks = rank(context, y)?;
     let n = ranks.count() as i64;
     let bucket = |r: i64| if n == 0 { 0 } else { r.saturating_mul(buckets).div_euclid(n) };
-    Ok(Value::longs(
-        crate::verbs::convert::rows(&ranks.to_items()).unwrap_or_default().into_iter().map(bucket).collect(),
-    ))
+    let ranks = crate::verbs::convert::rows(&ranks.to_items()).unwrap_or_default();
+    Ok(Value::longs(blocks::map(&ranks, |rank| bucket(*rank))))
 }
 
 /// `` `a`b xasc t `` of a table or of a table's name.

@@ -10,6 +10,8 @@ use crate::verbs::aggregate::Aggregate;
 use crate::verbs::convert::floats;
 use crate::verbs::shape::by_column;
 use crate::verbs::{aggregate, arith};
+use columns::kernel::blocks;
+use columns::kernel::merge;
 use columns::kernel::num::{Num, float_order};
 use columns::kernel::zip::{Arithmetic, Comparison};
 use columns::table::{Element, Items, Raw, Table, Value, Vector};
@@ -95,11 +97,17 @@ pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
         Value::Vector(Vector { items: Items::Char(_), .. }) => Err(type_error()),
         Value::Vector(Vector { items: Items::List(_), .. }) => reduce(context, x, Aggregate::Sum, Some(times)),
         Value::Vector(v) => Ok(match v.items.raw() {
-            Raw::F64(_) | Raw::F32(_) => Value::Float(floats(&v.items)?.iter().filter(|f| !f.is_nan()).product()),
+            Raw::F64(_) | Raw::F32(_) => Value::Float({
+                let factor = |all: f64, f: &f64| if f.is_nan() { all } else { all * f };
+                blocks::fold(&floats(&v.items)?, 1.0, factor)
+            }),
             _ => {
                 let t = if v.items.type_number() < types::INT { types::INT } else { v.items.type_number() };
                 let longs = arith::longs(&v.items, t)?;
-                Value::from_long(t, longs.iter().filter(|l| !l.is_null()).fold(1, |a, b| a.times(*b)))
+                Value::from_long(
+                    t,
+                    blocks::fold(&longs, 1, |all: i64, l| if l.is_null() { all } else { all.times(*l) }),
+                )
             }
         }),
         Value::Dict(d) => prd(context, d.values.clone()),
@@ -108,14 +116,19 @@ pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
     }
 }
 
+/// The items that are not null.
+fn known(items: &[f64]) -> Vec<f64> {
+    blocks::kept(0..items.len(), |i| items.get(i).copied().filter(|f| !f.is_nan()))
+}
+
 pub(crate) fn med(context: &mut Context, x: Value) -> Result {
     match &x {
         Value::Dict(d) => med(context, d.values.clone()),
         Value::Table(t) => by_column(context, t, med),
         Value::Vector(v) => {
-            let mut f: Vec<f64> = floats(&v.items)?;
-            f.retain(|f| !f.is_nan());
-            f.sort_by(|a, b| float_order(*a, *b));
+            let f: Vec<f64> = floats(&v.items)?;
+            let mut f = known(&f);
+            merge::standard(&mut f, |a, b| float_order(*a, *b));
             let at = |i: usize| f.get(i).copied().unwrap_or(f64::NAN);
             let n = f.len();
             Ok(Value::Float(if n == 0 {
@@ -160,7 +173,12 @@ fn paired(x: &Value, y: &Value) -> std::result::Result<(Vec<f64>, Vec<f64>), QEr
     if a.len() != b.len() {
         return Err(QError::named("length"));
     }
-    Ok(a.into_iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan()).unzip())
+    let is_known: Vec<bool> = blocks::both(&a, &b, |a, b| !a.is_nan() && !b.is_nan());
+    let kept = |items: &[f64]| {
+        let item = |i: usize| items.get(i).copied().filter(|_| is_known.get(i) == Some(&true));
+        blocks::kept(0..items.len(), item)
+    };
+    Ok((kept(&a), kept(&b)))
 }
 
 pub(crate) fn wavg(context: &mut Context, x: Value, y: Value) -> Result {
@@ -191,8 +209,10 @@ fn weighted(context: &mut Context, what: Aggregate, x: Value, y: Value) -> Resul
 
 fn covariance(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len() as f64;
-    let (ma, mb) = (a.iter().sum::<f64>() / n, b.iter().sum::<f64>() / n);
-    a.iter().zip(b).map(|(a, b)| (a - ma) * (b - mb)).sum::<f64>() / n
+    let sum = |items: &[f64]| blocks::fold(items, 0.0, |sum, f| sum + f);
+    let (ma, mb) = (sum(a) / n, sum(b) / n);
+    let products: Vec<f64> = blocks::both(a, b, |a, b| (a - ma) * (b - mb));
+    sum(&products) / n
 }
 
 pub(crate) fn cov(_: &mut Context, x: Value, y: Value) -> Result {
@@ -217,14 +237,12 @@ pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
         let mut total = start;
         T::wrap(
             t,
-            v.iter()
-                .map(|x| {
-                    if !x.is_null() {
-                        total = f(total, *x);
-                    }
-                    total
-                })
-                .collect(),
+            blocks::map(v, |x| {
+                if !x.is_null() {
+                    total = f(total, *x);
+                }
+                total
+            }),
         )
     }
     fn go<T: Num + Element>(op: Arithmetic, t: i8, v: &[T], zero: T, one: T) -> Items {
@@ -236,14 +254,12 @@ pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
                 let mut best = T::INFINITY;
                 T::wrap(
                     t,
-                    v.iter()
-                        .map(|x| {
-                            if !x.is_null() && *x < best {
-                                best = *x;
-                            }
-                            best
-                        })
-                        .collect(),
+                    blocks::map(v, |x| {
+                        if !x.is_null() && *x < best {
+                            best = *x;
+                        }
+                        best
+                    }),
                 )
             }
         }
@@ -257,10 +273,10 @@ pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
         Raw::F64(v) => go(op, t, v, 0.0, 1.0),
         Raw::F32(v) => go(op, t, v, 0.0, 1.0),
         Raw::I16(v) if !add => go(op, t, v, 0, 1),
-        Raw::I16(v) => go(op, types::INT, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1),
+        Raw::I16(v) => go(op, types::INT, &blocks::map::<_, _, Vec<i32>>(v, |i| i32::from(*i)), 0, 1),
         Raw::U8(v) if !add => go(op, t, v, 0, 1),
         Raw::U8(v) if t != types::CHAR => {
-            go(op, types::INT, &v.iter().map(|i| i32::from(*i)).collect::<Vec<_>>(), 0, 1)
+            go(op, types::INT, &blocks::map::<_, _, Vec<i32>>(v, |i| i32::from(*i)), 0, 1)
         }
         _ => return None,
     })
@@ -331,14 +347,14 @@ pub(crate) fn avgs(context: &mut Context, x: Value) -> Result {
         }
         Value::Vector(v) => {
             let (mut total, mut count) = (0.0, 0.0);
-            let running = floats(&v.items)?.into_iter().map(|f| {
+            let running = |f: &f64| {
                 if !f.is_nan() {
                     total += f;
                     count += 1.0;
                 }
                 total / count
-            });
-            Ok(Value::floats(running.collect()))
+            };
+            Ok(Value::floats(blocks::map(&floats(&v.items)?, running)))
         }
         atom => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
     }

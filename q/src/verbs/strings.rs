@@ -8,6 +8,8 @@ use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
 use crate::verbs::cast;
 use crate::verbs::map::map;
+use columns::kernel::blocks;
+use columns::sys::budget;
 use columns::table::symbol::{intern, text};
 use columns::table::{Items, Raw, Value, Vector};
 
@@ -25,6 +27,9 @@ fn pattern(bytes: &[u8]) -> Vec<Piece> {
     // False once no closing bracket is left, so that later open brackets are not searched again (quadratic time).
     let mut closes = true;
     while let Some((c, after)) = rest.split_first() {
+        if out.len() % STEPS == STEPS - 1 && budget::spend(STEPS) {
+            break;
+        }
         rest = after;
         out.push(match c {
             b'?' => Piece::Any,
@@ -71,10 +76,17 @@ fn fits(piece: &Piece, c: u8) -> bool {
 }
 
 /// Whether all of `subject` matches. On a mismatch it suffices to backtrack to the last star.
+///
+/// False past a limit: a pattern of many pieces after a star takes as many steps for each byte.
 fn matches(pieces: &[Piece], subject: &[u8]) -> bool {
     let (mut p, mut s) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
+    let mut steps = 0usize;
     loop {
+        steps += 1;
+        if steps.is_multiple_of(STEPS) && budget::spend(STEPS) {
+            return false;
+        }
         match (pieces.get(p), subject.get(s)) {
             (Some(Piece::Many), _) => {
                 star = Some((p + 1, s));
@@ -96,6 +108,9 @@ fn matches(pieces: &[Piece], subject: &[u8]) -> bool {
         }
     }
 }
+
+/// Comparisons of one match between two checks of the limits.
+const STEPS: usize = 1 << 12;
 
 /// Patterns that kdb+ rejects: a star at the start and another one before the end.
 fn is_too_hard(pieces: &[Piece]) -> bool {
@@ -121,7 +136,7 @@ fn like_pieces(context: &mut Context, x: &Value, pieces: &[Piece]) -> Result {
     match x {
         Value::Sym(s) => Ok(Value::Bool(matches(pieces, text(*s)))),
         Value::Vector(Vector { items: Items::Sym(v), .. }) => {
-            Ok(Value::bools(v.iter().map(|s| u8::from(matches(pieces, text(*s)))).collect()))
+            Ok(Value::bools(blocks::map(v, |s| u8::from(matches(pieces, text(*s))))))
         }
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
             Ok(Value::Bool(matches(pieces, x.as_text().unwrap_or_default())))
@@ -175,7 +190,7 @@ pub(crate) fn ss(context: &mut Context, x: Value, y: Value) -> Result {
     if pieces.is_empty() || pieces.iter().any(|p| matches!(p, Piece::Many)) {
         return Err(QError::named("length"));
     }
-    Ok(Value::longs(occurrences(context, subject, &pieces)?.into_iter().map(|p| p as i64).collect()))
+    Ok(Value::longs(blocks::map(&occurrences(context, subject, &pieces)?, |p| *p as i64)))
 }
 
 /// `ssr[x;y;z]`: replaces matches of `y` by `z`, a string or a function of the match.
@@ -213,8 +228,16 @@ fn trimmed(context: &mut Context, x: &Value, left: bool, right: bool) -> Result 
     context.enter()?;
     match x {
         Value::Vector(Vector { items: Items::Char(v), .. }) => {
-            let start = if left { v.iter().position(|c| *c != b' ').unwrap_or(v.len()) } else { 0 };
-            let end = if right { v.iter().rposition(|c| *c != b' ').map_or(0, |p| p + 1) } else { v.len() };
+            let blank = |block: &&[u8]| !budget::spend(block.len()) && block.iter().all(|c| *c == b' ');
+            let (mut start, mut end) = (0, v.len());
+            if left {
+                start = v.chunks(STEPS).take_while(blank).map(<[u8]>::len).sum();
+                start += v.get(start..).and_then(|rest| rest.iter().position(|c| *c != b' ')).unwrap_or(0);
+            }
+            if right {
+                end -= v.rchunks(STEPS).take_while(blank).map(<[u8]>::len).sum::<usize>();
+                end = v.get(..end).and_then(|rest| rest.iter().rposition(|c| *c != b' ')).map_or(end, |at| at + 1);
+            }
             Ok(x.cut(start, end.max(start)))
         }
         Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) => {
@@ -240,7 +263,12 @@ pub(crate) fn rtrim(context: &mut Context, x: Value) -> Result {
 fn split<'a>(subject: &'a [u8], by: &[u8]) -> Vec<&'a [u8]> {
     let mut out = Vec::new();
     let (mut from, mut at) = (0, 0);
+    let mut steps = 0usize;
     while !by.is_empty() && at + by.len() <= subject.len() {
+        steps += 1;
+        if steps.is_multiple_of(STEPS) && budget::spend(STEPS) {
+            break;
+        }
         if subject.get(at..at + by.len()) == Some(by) {
             out.push(subject.get(from..at).unwrap_or_default());
             at += by.len();
@@ -256,9 +284,22 @@ fn split<'a>(subject: &'a [u8], by: &[u8]) -> Vec<&'a [u8]> {
 /// Checks the memory limit for the pieces of a text: per piece a slice, a value, a vector and its bytes.
 fn room_to_split(subject: &[u8], by: &[u8]) -> std::result::Result<(), QError> {
     limits::check()?;
-    let pieces = by.first().map_or(0, |first| subject.iter().filter(|c| *c == first).count()).saturating_add(1);
+    let pieces = by
+        .first()
+        .map_or(0, |first| blocks::fold(subject, 0usize, |count, c| count + usize::from(c == first)))
+        .saturating_add(1);
     let each = 2 * size_of::<&[u8]>() + size_of::<Value>() + size_of::<Vec<u8>>() + 2 * size_of::<usize>();
     limits::room(pieces.saturating_mul(each).saturating_add(subject.len()))
+}
+
+/// A list of one value for each piece, within the limits.
+fn all_pieces(pieces: Vec<&[u8]>, value: impl Fn(&[u8]) -> Value) -> Result {
+    let mut out = limits::list(pieces.len())?;
+    for piece in pieces {
+        limits::pace()?;
+        out.push(value(piece));
+    }
+    Ok(Value::list(out))
 }
 
 /// `x vs y`: splits text at a separator, a symbol at its dots, a number into digits of a base, or into bytes or bits.
@@ -284,8 +325,8 @@ pub(crate) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
             _ => return Err(type_error()),
         };
         room_to_split(b, &by)?;
-        let pieces = split(b, &by).into_iter().map(|p| Items::Byte(p.to_vec().into()).into());
-        return Ok(Value::list(pieces.collect()));
+        let bytes = |piece: &[u8]| Items::Byte(piece.to_vec().into()).into();
+        return all_pieces(split(b, &by), bytes);
     }
     if let Value::Vector(Vector { items: Items::List(l), .. }) = &y
         && !l.is_empty()
@@ -316,13 +357,12 @@ pub(crate) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
             let lines = y.as_text().unwrap_or_default();
             let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
             room_to_split(lines, b"\n")?;
-            let lines = split(lines, b"\n").into_iter().map(|l| Value::chars(l.strip_suffix(b"\r").unwrap_or(l)));
-            Ok(Value::list(lines.collect()))
+            all_pieces(split(lines, b"\n"), |line| Value::chars(line.strip_suffix(b"\r").unwrap_or(line)))
         }
         _ if x.as_text().is_some() && y.as_text().is_some() => {
             let (whole, by) = (y.as_text().unwrap_or_default(), x.as_text().unwrap_or_default());
             room_to_split(whole, by)?;
-            Ok(Value::list(split(whole, by).into_iter().map(Value::chars).collect()))
+            all_pieces(split(whole, by), |piece| Value::chars(piece))
         }
         (Value::Byte(0), _) => bytes_of(&y),
         (Value::Bool(false), _) => {
@@ -441,6 +481,7 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
             context.reserve(parts)?;
             let mut out = Vec::new();
             for (i, part) in held.iter().enumerate() {
+                limits::pace()?;
                 if i > 0 {
                     out.extend_from_slice(by);
                 }
@@ -451,7 +492,10 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
         (Value::Byte(0), Value::Vector(v)) => from_bytes(&v.items),
         (Value::Bool(false), Value::Vector(v)) => {
             let Items::Bool(bits) = &v.items else { return Err(type_error()) };
-            let bytes: Vec<u8> = bits.chunks(8).map(|c| c.iter().fold(0, |all, b| all << 1 | b)).collect();
+            let bytes: Vec<u8> = blocks::numbers(0..bits.len().div_ceil(8), |i| {
+                let bits = bits.get(i * 8..(i * 8 + 8).min(bits.len())).unwrap_or_default();
+                bits.iter().fold(0, |all, b| all << 1 | b)
+            });
             from_bytes(&Items::Byte(bytes.into()))
         }
         (_, Value::Vector(v)) => {
@@ -468,12 +512,13 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
             }
             if matches!(v.items, Items::Float(_) | Items::Real(_)) || matches!(x, Value::Float(_)) {
                 let digits = crate::verbs::convert::floats(&v.items)?;
-                return Ok(Value::Float(bases.iter().zip(&digits).fold(0.0, |all, (b, d)| all * b + d)));
+                let pairs: Vec<(f64, f64)> = blocks::both(&bases, &digits, |base, digit| (*base, *digit));
+                return Ok(Value::Float(blocks::fold(&pairs, 0.0, |all, (base, digit)| all * base + digit)));
             }
             let digits = crate::verbs::arith::longs(&v.items, 7)?;
-            let total =
-                bases.iter().zip(&digits).fold(0i64, |all, (b, d)| all.wrapping_mul(*b as i64).wrapping_add(*d));
-            Ok(Value::Long(total))
+            let pairs: Vec<(i64, i64)> = blocks::both(&bases, &digits, |base, digit| (*base as i64, *digit));
+            let next = |all: i64, (base, digit): &(i64, i64)| all.wrapping_mul(*base).wrapping_add(*digit);
+            Ok(Value::Long(blocks::fold(&pairs, 0, next)))
         }
         _ => Err(type_error()),
     }

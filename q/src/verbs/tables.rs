@@ -11,6 +11,8 @@ use crate::verbs::aggregate::{Aggregation, Grouping, Ids};
 use crate::verbs::rows::{key_by, unkey};
 use crate::verbs::rowwise::RowWise;
 use crate::verbs::{aggregate, find, index};
+use columns::kernel::blocks;
+use columns::sys::budget;
 use columns::table::symbol::{intern_name as intern, text};
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
@@ -282,14 +284,22 @@ pub(crate) fn xgroup(context: &mut Context, x: Value, y: Value) -> Result {
     let (keys, values) = ordered.columns.split_at(names.len());
     let groups = find::row_groups(keys)?;
     let members = groups.members();
-    let nested = |c: &Vector| -> Vector {
-        Items::List(members.iter().map(|rows| Value::from(c.items.gather(rows))).collect()).into()
+    let nested = |c: &Vector| -> std::result::Result<Vector, QError> {
+        let mut lists = limits::list(members.len())?;
+        for rows in &members {
+            limits::pace()?;
+            lists.push(Value::from(c.items.gather(rows)));
+        }
+        Ok(Items::List(lists.into()).into())
     };
     let key_columns = keys.iter().map(|c| c.items.gather(&groups.firsts).into()).collect();
     let (key_names, value_names) = ordered.names.split_at(names.len());
     Ok(Value::dict(
         Value::table(Table::new(key_names.to_vec(), key_columns)),
-        Value::table(Table::new(value_names.to_vec(), values.iter().map(nested).collect())),
+        Value::table(Table::new(
+            value_names.to_vec(),
+            values.iter().map(nested).collect::<std::result::Result<_, _>>()?,
+        )),
     ))
 }
 
@@ -299,8 +309,16 @@ pub(crate) fn ungroup(context: &mut Context, x: Value) -> Result {
     let Some(lengths) = t.columns.iter().find(|c| matches!(c.items, Items::List(_))) else {
         return Ok(Value::Table(t));
     };
-    let lengths: Vec<usize> = (0..t.count()).map(|i| lengths.items.get(i).count()).collect();
-    let repeat: Vec<i64> = lengths.iter().enumerate().flat_map(|(i, n)| std::iter::repeat_n(i as i64, *n)).collect();
+    let lengths: Vec<usize> = blocks::numbers(0..t.count(), |i| lengths.items.get(i).count());
+    let total = blocks::fold(&lengths, 0usize, |sum, n| sum.saturating_add(*n));
+    limits::room_for::<i64>(total)?;
+    let mut repeat: Vec<i64> = Vec::with_capacity(total);
+    for (i, n) in lengths.iter().enumerate() {
+        if budget::spend(n.saturating_add(1)) {
+            limits::settle()?;
+        }
+        repeat.extend(std::iter::repeat_n(i as i64, *n));
+    }
     let mut columns = Vec::with_capacity(t.columns.len());
     for column in &t.columns {
         columns.push(match &column.items {
@@ -387,6 +405,7 @@ pub(crate) fn fby(context: &mut Context, x: Value, y: Value) -> Result {
     }
     let mut out = vec![Value::Null; y.count()];
     for rows in groups.members() {
+        context.tick()?;
         let result = context.call1(&f, data.gather(&rows))?;
         for (i, row) in rows.iter().enumerate() {
             if let Some(slot) = out.get_mut(*row as usize) {

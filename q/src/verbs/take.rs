@@ -8,6 +8,7 @@ use crate::runtime::values::type_error;
 use crate::verbs::index;
 use crate::verbs::on_disk::held;
 use crate::verbs::shape::long;
+use columns::kernel::blocks;
 use columns::table::symbol::text;
 use columns::table::{Table, Value, Vector};
 
@@ -70,7 +71,7 @@ fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
     }
     // Past the end it starts again; with a negative count the last item stays last.
     let skip = if n < 0 { (count - size % count) % count } else { 0 };
-    let rows: Vec<i64> = (0..size).map(|i| ((i + skip) % count) as i64).collect();
+    let rows: Vec<i64> = blocks::numbers(0..size, |i| ((i + skip) % count) as i64);
     Ok(y.gather(&rows))
 }
 
@@ -166,7 +167,7 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             let at = usize::try_from(long(&y)?).ok().filter(|a| *a < x.count());
             let Some(at) = at else { return Ok(x) };
             limits::room_for::<i64>(x.count().saturating_mul(2))?;
-            let rows: Vec<i64> = (0..x.count()).filter(|i| *i != at).map(|i| i as i64).collect();
+            let rows: Vec<i64> = blocks::kept(0..x.count(), |i| (i != at).then_some(i as i64));
             Ok(x.gather(&rows))
         }
         (Value::Vector(at), _) => cut_at(context, at, &y),

@@ -6,12 +6,17 @@ use super::{lines, path, refused, write, write_packed};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::host::NEEDS_OWNER;
+use crate::runtime::settings;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
 use crate::verbs::attributes::set_attribute;
+use crate::verbs::format::clipped;
 use columns::table::symbol::{intern, text};
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
+use proto::View;
+use std::io::Read;
 use std::path::Path;
 
 /// Whether a path names a splayed table.
@@ -221,6 +226,34 @@ pub(crate) fn script(context: &Context, file: &Value) -> std::result::Result<Vec
     Ok(lines(&bytes).join(&b"\n"[..]))
 }
 
+/// Bytes of a log read at a time.
+const READ_AT_ONCE: usize = 1 << 20;
+
+/// Bytes of a failed message in its error.
+const SHOWN_BYTES: usize = 80;
+
+fn message(context: &mut Context, view: &View) -> std::result::Result<(), QError> {
+    let message = wire::from_view(view)?;
+    context.message(&message).map(drop)
+}
+
+/// Adds to the reason of an error which message failed; `before` messages of the log precede it. The error keeps its name.
+#[cold]
+fn numbered(mut error: QError, before: i64, view: &View) -> QError {
+    if error == NEEDS_OWNER {
+        return error;
+    }
+    let shown = wire::from_view(view).map(|message| clipped(&message, settings::precision(), SHOWN_BYTES));
+    let mut shown = String::from_utf8_lossy(&shown.unwrap_or_default()).into_owned();
+    if shown.len() > SHOWN_BYTES {
+        shown.truncate(shown.floor_char_boundary(SHOWN_BYTES));
+        shown.push_str("..");
+    }
+    let reason = if error.detail.is_empty() { String::new() } else { format!("{}; ", error.detail) };
+    error.detail = format!("{reason}message {} of the log: {shown}", before.saturating_add(1));
+    error
+}
+
 /// `-11!file`: evaluates the messages of a log, `-11!(n;file)` the first `n`, and returns their number. `-11!(-2;file)` only
 /// counts; for a damaged log it returns the number of intact messages and their length in bytes.
 pub(crate) fn replay(context: &mut Context, x: Value) -> Result {
@@ -232,29 +265,47 @@ pub(crate) fn replay(context: &mut Context, x: Value) -> Result {
         file => (-1, file.clone()),
     };
     let path = path(context, &file)?;
-    let size = std::fs::metadata(&path).map_err(|e| refused(&path, &e))?.len();
-    context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
-    let bytes = std::fs::read(&path).map_err(|e| refused(&path, &e))?;
+    let log = std::fs::File::open(&path).map_err(|e| refused(&path, &e))?;
+    // Unread records, of which a part of the file is held at a time: the log of a day may be larger than the memory.
+    let (mut bytes, mut at) = (Vec::new(), 0usize);
+    let more = |bytes: &mut Vec<u8>, at: &mut usize| -> std::result::Result<bool, QError> {
+        bytes.drain(..std::mem::take(at));
+        // A record larger than what is held doubles it.
+        let wanted = bytes.len().max(READ_AT_ONCE);
+        crate::runtime::limits::room(wanted)?;
+        let got = (&log).take(wanted as u64).read_to_end(bytes).map_err(|e| refused(&path, &e))?;
+        Ok(got > 0)
+    };
+    more(&mut bytes, &mut at)?;
     if !proto::log::is_log_head(&bytes) {
         return Err(QError::named("badtail"));
     }
-    let mut at = proto::log::FILE_HEAD.len();
+    at = proto::log::FILE_HEAD.len();
+    let mut end = at as u64;
     let limits = proto::Limits::default();
     let mut count = 0;
     while most < 0 || count < most {
         context.tick()?;
-        match proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits) {
+        let torn = match proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits) {
             Ok(Some((used, view))) => {
                 if most != -2 {
-                    let message = wire::from_view(&view)?;
-                    context.message(&message)?;
+                    message(context, &view).map_err(|error| numbered(error, count, &view))?;
                 }
                 at += used;
+                end += used as u64;
                 count += 1;
+                continue;
             }
-            Ok(None) => break,
-            Err(_) if most == -2 => return Ok(Value::longs(vec![count, at as i64])),
-            Err(error) => return Err(QError::with("badtail", error.to_string())),
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        if torn.as_ref().is_none_or(|error| error.is_incomplete()) && more(&mut bytes, &mut at)? {
+            continue;
+        }
+        match torn {
+            None => break,
+            Some(_) if most == -2 => return Ok(Value::longs(vec![count, i64::try_from(end).unwrap_or(i64::MAX)])),
+            Some(error) => return Err(QError::with("badtail", error.to_string())),
         }
     }
     Ok(Value::Long(count))

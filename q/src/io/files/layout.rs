@@ -89,6 +89,7 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
 pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
     match bytes {
         [0xff, 0x01, 11, attr, _, _, _, _, names @ ..] => symbols(*attr, names),
+        [0xff, 0x01, 0, _, _, _, _, _, items @ ..] => list(context, items),
         [0xff, 0x01, body @ ..] => {
             let header = [1u8; proto::HEADER_BYTES];
             wire::from_message(&[&header[..], body].concat())
@@ -111,6 +112,19 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
         }
         _ => Err(type_error()),
     }
+}
+
+/// Items of a general list up to the end of the file: the count in the header is stale after an append, and always 0 in a tickerplant's log.
+fn list(context: &mut Context, bytes: &[u8]) -> Result {
+    let (limits, mut at, mut items) = (proto::Limits::default(), 0, Vec::new());
+    loop {
+        context.tick()?;
+        let next = proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits);
+        let Some((used, view)) = next.map_err(|error| QError::with("badtail", error.to_string()))? else { break };
+        items.push(wire::from_view(&view)?);
+        at = at.saturating_add(used);
+    }
+    Ok(Value::list(items))
 }
 
 /// Symbols up to the end of the file: the count in the header is stale after an append.

@@ -11,6 +11,7 @@ mod zipped;
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::host::Made;
 use crate::runtime::paths::{check, is_path};
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
@@ -301,7 +302,7 @@ pub(crate) fn get(context: &mut Context, name: &Value) -> Result {
 /// The value in a file, which may be a function.
 fn found(context: &mut Context, path: &std::path::Path) -> Result {
     let value = kept::get(context, path)?;
-    context.host.makes_code(Some(&value));
+    context.host.makes_code(Made::Value(&value))?;
     Ok(value)
 }
 

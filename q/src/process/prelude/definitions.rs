@@ -33,8 +33,22 @@ pub(super) static PRELUDE: LazyLock<Prelude> = LazyLock::new(|| {
 });
 
 /// Full names of all definitions.
+#[cfg(test)]
 pub(crate) fn all() -> impl Iterator<Item = Sym> {
     PRELUDE.order.iter().copied()
+}
+
+/// Name, parameters (`[x;y]`, empty for a value) and help of each definition: the comment above it.
+pub(crate) fn helps() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    SCRIPTS.iter().flat_map(|script| {
+        let lines = script.lines().zip(script.lines().skip(1));
+        lines.filter_map(|(above, line)| {
+            let (name, value) = line.split_once(':').filter(|_| !line.starts_with([' ', '/', '}']))?;
+            let parameters = value.strip_prefix('{').filter(|inside| inside.starts_with('['));
+            let parameters = parameters.and_then(|inside| inside.get(..=inside.find(']')?)).unwrap_or_default();
+            Some((name, parameters, above.strip_prefix("/ ")?))
+        })
+    })
 }
 
 /// Short names in a namespace (`.h`), in order of definition.

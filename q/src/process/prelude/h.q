@@ -1,48 +1,81 @@
 / .h and its helpers .hq: markup, text formats and HTTP.
+/ the HTML of a line break
 .h.br:"<br>"
+/ first colour of pages
 .h.c0:`024C7E
+/ second colour of pages
 .h.c1:`958600
+/ separator of nested items in text of tables
 .h.d:" "
+/ directory of the files that are served
 .h.HOME:"html"
+/ HTML of a logo
 .h.logo:""
+/ style of links
 .h.sa:"a{text-decoration:none}a:link{color:024C7E}a:visited{color:024C7E}a:active{color:958600}"
+/ style of the body
 .h.sb:"body{font:10pt verdana;text-align:justify}"
+/ characters that need no escape in an address
 .h.sc:"$-.+!*'(),abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
+/ content type of each kind of file
 .h.ty:(`htm`html`csv`txt`xml`xls`gif`jpg`jpeg`png`ico`js`css`json`svg`pdf`zip`doc`swf`mp4`webp`woff`wasm)!("text/html";"text/html";"text/comma-separated-values";"text/plain";"text/plain";"application/msexcel";"image/gif";"image/jpeg";"image/jpeg";"image/png";"image/x-icon";"application/javascript";"text/css";"application/json";"image/svg+xml";"application/pdf";"application/zip";"application/msword";"application/x-shockwave-flash";"video/mp4";"image/webp";"font/woff";"application/wasm")
 .hq.str:{$[10h=abs type x;(),x;string x]}
+/ HTML element: .h.htc[tag;body]
 .h.htc:{[tag;body]n:string tag;"<",n,">",body,"</",n,">"}
+/ opening tag with attributes: .h.hta[tag;attributes]
 .h.hta:{[tag;attributes]
   one:{[k;v]" ",string[k],"=",$[10h=abs type v;"\"",((),v),"\"";string v]};
   "<",string[tag],(raze one'[key attributes;value attributes]),">"}
+/ HTML element with attributes
 .h.htac:{[tag;attributes;body].h.hta[tag;attributes],body,"</",string[tag],">"}
+/ HTML link: .h.ha[to;body]
 .h.ha:{[to;body].h.htac[`a;enlist[`href]!enlist to;body]}
+/ HTML link that opens in another frame
 .h.hb:{[to;body].h.htac[`a;`target`href!(`v;to);body]}
+/ escapes < in text
 .h.hc:{[x]ssr[x;"<";"&lt;"]}
+/ a line of dashes as long as x
 .h.hr:{[x]count[x]#"-"}
+/ HTML without line breaks
 .h.nbr:{[x].h.htc[`nobr;x]}
+/ HTML of text with code between tabs
 .h.code:{[x]p:"\t"vs x;" "sv @[p;1+2*til count[p]div 2;{.h.htc[`code;.h.nbr x]}]}
+/ HTML of preformatted lines
 .h.pre:{[x].h.htc[`pre;` sv x]}
+/ HTML of lines shown as they are
 .h.xmp:{[x].h.htc[`xmp;` sv x]}
+/ HTML of paragraphs
 .h.text:{[x]` sv .h.htc[`p]each x}
+/ HTML page with the usual style
 .h.html:{[x].h.htc[`html;.h.htc[`head;.h.htc[`style;.h.sa,.h.sb]],.h.htc[`body;x]]}
+/ HTML links around the addresses in text
 .h.http:{[x]
   w:" "vs x;
   " "sv @[w;where{any x like/:("http://*";"https://*")}each w;{.h.ha[x;x]}]}
+/ HTML page of two frames
 .h.fram:{[title;text;pages]
   f:"<frameset cols=\"316,*\"><frame src=\"",pages[0],"\"><frame name=v src=\"",pages[1],"\"></frameset>";
   .h.htc[`html;.h.htc[`head;.h.htc[`title;title],f]]}
 .hq.hex:{[x]"%",2#string"x"$x}
+/ escapes text for an address
 .h.hu:{[x]raze{$[x in .h.sc;x;.hq.hex x]}each x}
+/ text of an escaped address
 .h.uh:{[x]
   p:"%"vs ssr[x;"+";" "];
   raze enlist[first p],{("c"$16 sv"0123456789abcdef"?lower 2#x),2_x}each 1_p}
+/ escapes all characters but those given
 .h.hug:{[keep]{[keep;x]raze{[keep;c]$[c in keep;c;.hq.hex c]}[keep]each x}keep}
+/ escapes text for XML
 .h.xs:{[x]ssr/[x;("&";"<";">");("&amp;";"&lt;";"&gt;")]}
+/ timestamp as ISO 8601
 .h.iso8601:{[x]t:string"p"$x;@[t;4 7 10;:;"--T"]}
 .hq.nested:{[x]flip{$[0h<>type x;x;all 10h=abs type each x;x;.h.d sv/:string each x]}each flip 0!x}
+/ table as lines of CSV
 .h.cd:{[x]csv 0:$[.Q.qt x;.hq.nested x;x]}
+/ table as lines with tabs
 .h.td:{[x]"\t"0:$[.Q.qt x;.hq.nested x;x]}
 .hq.xmltag:{[tag;body]"<",string[tag],">",body,"</",string[tag],">"}
+/ table as lines of XML
 .h.xd:{[x]
   row:{.hq.xmltag[`r;raze .hq.xmltag'[key x;.h.xs each .hq.str each value x]]};
   enlist["<R>"],(row each 0!x),enlist"</R>"}
@@ -50,30 +83,43 @@
   kind:$[abs[type x]in 5 6 7 8 9h;"Number";"String"];
   "<Cell><Data ss:Type=\"",kind,"\">",.h.xs[.hq.str x],"</Data></Cell>"}
 .hq.row:{[x].h.htc[`Row;raze .hq.cell each x]}
+/ table as a sheet of an Excel workbook
 .h.es:{[name;t]
   rows:enlist[.hq.row cols t],.hq.row each value each 0!t;
   .h.htac[`Worksheet;enlist[`$"ss:Name"]!enlist string name;.h.htc[`Table;raze rows]]}
+/ Excel workbook around sheets
 .h.eb:{[x]
   space:{" xmlns",x,"=\"urn:schemas-microsoft-com:office:",y,"\""};
   "<Workbook",space["";"spreadsheet"],x,">"}
 .hq.ehead:enlist"<?xml version=\"1.0\"?><?mso-application progid=\"Excel.Sheet\"?>"
 .hq.eo:" xmlns:o=\"urn:schemas-microsoft-com:office:office\""
 .hq.ess:" xmlns:ss=\"urn:schemas-microsoft-com:office:spreadsheet\""
+/ table as an Excel workbook
 .h.ed:{[t].hq.ehead,enlist(.h.eb .hq.eo,.hq.ess),.h.es[`Sheet1;t],"</Workbook>"}
+/ dictionary of tables as an Excel workbook
 .h.edsn:{[d].hq.ehead,enlist(.h.eb .hq.ess,.hq.eo),(raze .h.es'[key d;value d]),"</Workbook>"}
+/ functions that turn a table into text, by kind of file
 .h.tx:`raw`json`csv`txt`xml`xls!({[x]x};{[x].j.j each $[.Q.qt x;0!x;x]};.h.cd;.h.td;.h.xd;.h.ed)
+/ functions that turn text into a value, by kind of file
 .h.xt:`json`txt`csv!({[x].j.k each x};{[x]x};{[x]x})
+/ HTTP response: .h.hn[status;kind;body]
 .h.hn:{[status;kind;body]
   mime:$[kind in key .h.ty;.h.ty kind;"application/octet-stream"];
   h:("HTTP/1.1 ",status;"Content-Type: ",mime;"Connection: close";"Content-Length: ",string count body;"";"");
   ("\r\n"sv h),body}
+/ HTTP response of status 200: .h.hy[kind;body]
 .h.hy:{[kind;body].h.hn["200 OK";kind;body]}
+/ HTTP response of status 400 with an error
 .h.he:{[x].h.hn["400 Bad Request";`txt;"'",x]}
+/ HTTP response of a page with lines of text
 .h.hp:{[x].h.hy[`htm;.h.htc[`html;.h.htc[`head;.h.htc[`style;.h.sb]],.h.htc[`body;.h.pre x]]]}
+/ HTTP header that keeps a connection
 .h.ka:{[ms]$[ms;"keep-alive\r\nKeep-Alive: timeout=",string ms div 1000;"close"]}
+/ part of a table with links to the others: .h.jx[from;name]
 .h.jx:{[from;name]
   t:0!value name;n:count t;page:32;
   link:{"<a href=\"?[",string[x],"\">",y,"</a> "};
   top:raze link'[(0;0|from-page;(0|n-page)&from+page;0|n-page);("home";"up";"down";"end")];
   enlist[top,string[n],"[",string[from],"]"],enlist[""],"\n"vs -1_.Q.s page sublist from _ t}
+/ function that evaluates the text of an HTTP request
 .h.val:value

@@ -1,36 +1,56 @@
 / Definitions of .Q and .j that are not primitives, and csv.
+/ the comma, for 0:
 csv:","
+/ version of kdb+ that is followed
 .Q.k:4f
+/ release date of that version
 .Q.K:2020.10.02
+/ limit of the chunks of partitioned queries
 .Q.M:0W
+/ reserved words
 .Q.res:`abs`acos`asin`atan`avg`bin`binr`cor`cos`cov`delete`dev`div`do`enlist`exec`exit`exp`getenv`if`in`insert`last`like`log`max`min`prd`select`setenv`sin`sqrt`ss`sum`tan`update`var`wavg`while`within`wsum`xexp
+/ date some months later: .Q.addmonths[date;months]
 .Q.addmonths:{[date;months](date-"d"$m)+"d"$months+m:"m"$date}
+/ joins symbols with a dot: .Q.dd[x;y]
 .Q.dd:{[x;y]` sv x,`$string y}
+/ long as ten characters
 .Q.x10:{[n]d:64 vs n;.Q.b6((10-count d)#0),d}
+/ long of ten characters
 .Q.j10:{[t]64 sv .Q.b6?t}
+/ long as twelve capitals and digits
 .Q.x12:{[n]d:36 vs n;.Q.nA((12-count d)#0),d}
+/ long of twelve capitals and digits
 .Q.j12:{[t]36 sv .Q.nA?t}
+/ number with so many decimals, as text: .Q.f[decimals;x]
 .Q.f:{[decimals;x]$[0h>type x;.Q.fixed[decimals;x];.z.s[decimals]each x]}
+/ number with so many decimals, in a width: .Q.fmt[width;decimals;x]
 .Q.fmt:{[width;decimals;x]
   if[0h<=type x;:.z.s[width;decimals]each x];
   t:.Q.fixed[decimals;x];
   $[width<count t;width#"*";neg[width]$t]}
+/ applies f to a table without its keys, and restores them
 .Q.ft:{[f;t]$[99h=type t;count[cols key t]!f 0!t;f t]}
+/ applies f to the distinct items only
 .Q.fu:{[f;x]$[0h>type x;f x;[u:distinct x;f[u]u?x]]}
+/ applies f to parts of a list on the threads of -s
 .Q.fc:{[f;x]$[(s>n:count x)|2>s:system"s";f x;raze f peach((n*til s)div s)cut x]}
+/ adds the columns of u to t, as nulls
 .Q.ff:{[t;u]
   new:cols[u]except cols t;
   $[count new;flip flip[t],new!{count[x]#enlist first 0#y}[t]each flip[0!u]new;t]}
+/ defaults overridden by options: .Q.def[defaults;.Q.opt .z.x]
 .Q.def:{[defaults;given]
   cast:{[d;v]$[10h=type d;v;0h=type d;v;0>type d;(upper .Q.t abs type d)$v;(upper .Q.t type d)$" "vs v]};
   k:key[defaults]inter key given;
   defaults,k!cast'[defaults k;{$[0h=type x;$[1=count x;first x;" "sv x];x]}each given k]}
+/ options of a command line as a dictionary: .Q.opt .z.x
 .Q.opt:{[words]
   if[0=count words;:()!()];
   at:where words like"-[a-zA-Z_.]*";
   if[0=count at;:()!()];
   groups:at _ words;
   (`$1_'first each groups)!1_'groups}
+/ rows of a partitioned table by row number: .Q.ind[t;rows]
 .Q.ind:{[t;rows]
   if[not 1b~.Q.qp t;:t rows];
   ends:0,sums .Q.cn t;
@@ -39,10 +59,15 @@ csv:","
     r:?[t;enlist(=;.Q.pf;.Q.pv p);0b;()];
     r rows[at]-ends p};
   (raze one[t;ends;rows]'[key at;value at])iasc raze value at}
+/ value of a symbol; other values as they are
 .Q.v:{[x]$[-11h=type x;value x;x]}
+/ columns of a table as a dictionary
 .Q.V:{[t]flip 0!.Q.v t}
+/ returns free memory to the system; the bytes returned
 .Q.gc:{-20!x}
+/ enumerates a table's symbols over the file sym: .Q.en[dir;t]
 .Q.en:{[dir;t].Q.ens[dir;t;`sym]}
+/ as .Q.en, over another file: .Q.ens[dir;t;domain]
 .Q.ens:{[dir;t;domain]
   file:$[dir~(::);`;` sv dir,domain];
   if[not[null file]&not()~key file;domain set get file];
@@ -50,15 +75,21 @@ csv:","
   r:$[count c;@[t;c;{[d;x]d?x}[domain]];t];
   if[not null file;file set value domain];
   r}
+/ time and memory of an application: .Q.ts[f;args]
 .Q.ts:{[f;args]
   t:.z.p;r:f . args;
   (0 0+("j"$.z.p-t)div 1000000;r)}
+/ groups lines of a script into expressions with line numbers
 .Q.ld:{[lines]
   s:where not lines like"[ \t}]*";
   flip(1+s;"\n"sv'(s _ lines))}
+/ as .Q.fps, in chunks of n bytes
 .Q.fpn:{[f;file;n].Q.fsn[f;file;n]}
+/ applies f to the lines of a file, chunk by chunk
 .Q.fs:{[f;file].Q.fsn[f;file;131000]}
+/ applies f to the lines of a pipe, chunk by chunk
 .Q.fps:{[f;file].Q.fsn[f;file;131000]}
+/ as .Q.fs, in chunks of n bytes: .Q.fsn[f;file;n]
 .Q.fsn:{[f;file;n]
   size:hcount file;at:0;
   while[at<size;
@@ -69,17 +100,22 @@ csv:","
     f{$["\r"=last x;-1_x;x]}each"\n"vs $["\n"=last t;-1_t;t];
     at+:end];
   size}
+/ path of a table in a partition: .Q.par[dir;part;name]
 .Q.par:{[dir;part;name]
   list:` sv dir,`par.txt;
   if[()~key list;:` sv dir,(`$string part),name];
   lines:read0 list;
   at:lines("j"$part)mod count lines;
   ` sv(hsym`$at),(`$string part),name}
+/ writes a global table as a partition, sorted and parted by a field: .Q.dpft[dir;part;field;name]
 .Q.dpft:{[dir;part;field;name].Q.dpfts[dir;part;field;name;`sym]}
+/ as .Q.dpft, unsorted: .Q.dpt[dir;part;name]
 .Q.dpt:{[dir;part;name].Q.dpts[dir;part;name;`sym]}
+/ as .Q.dpt, with the name of the enumeration's file
 .Q.dpts:{[dir;part;name;domain]
   (` sv .Q.par[dir;part;name],`)set .Q.ens[dir;0!value name;domain];
   name}
+/ as .Q.dpft, with the name of the enumeration's file
 .Q.dpfts:{[dir;part;field;name;domain]
   t:value name;
   if[99h=type t;'`type];
@@ -87,13 +123,16 @@ csv:","
   t:field xcols field xasc t;
   (` sv .Q.par[dir;part;name],`)set @[.Q.ens[dir;t;domain];field;`p#];
   name}
+/ writes all tables as a partition and tells a database to reload: .Q.hdpf[port;dir;part;field]
 .Q.hdpf:{[port;dir;part;field]
   names:tables`.;
   .Q.dpft[dir;part;field]each names;
   @[`.;;0#]each names;
   h:@[hopen;port;0];
   if[h;h"\\l .";hclose h];}
+/ loads a script or database
 .Q.l:{[dir]system"l ",string[dir]except":"}
+/ loads more partitions of the loaded database
 .Q.li:{[parts]
   root:$[count .Q.PD;first .Q.PD;`:.];
   parts,:();
@@ -101,19 +140,24 @@ csv:","
   known:`#asc distinct .Q.PV,new;
   .Q.PV:known;.Q.PD:count[known]#root;
   .Q.view[];}
+/ restricts a partitioned database to some partitions
 .Q.view:{[parts]
   at:$[parts~(::);til count .Q.PV;where .Q.PV in parts];
   .Q.pv:.Q.PV at;.Q.pd:.Q.PD at;
   .Q.pn:.Q.pt!count[.Q.pt]#enlist();
   .Q.pf set .Q.pv;}
+/ takes empty tables for those missing in partitions
 .Q.bv:{[first_]
   none:{[p]0#?[p;enlist(=;.Q.pf;last .Q.pv);0b;()]};
   lacks:{[t]not all{[t;d;p]not()~key` sv d,(`$string p),t,`.d}[t]'[.Q.pd;.Q.pv]};
   t:.Q.pt where lacks each .Q.pt;
   .Q.vp:t!none each t;}
+/ as .Q.bv, for new partitions
 .Q.bvi:{[x].Q.bv x}
 / Partitions are read on demand: there is nothing to map in advance.
+/ keeps partitions mapped; does nothing here
 .Q.MAP:{[x]}
+/ adds empty tables where partitions lack them
 .Q.chk:{[db]
   roots:$[()~key f:` sv db,`par.txt;enlist db;hsym each`$read0 f];
   parts:raze{[r]` sv'r,'k where(k:(),key r)like"[0-9]*"}each roots;
@@ -124,5 +168,7 @@ csv:","
     lacking:known except key part;
     {[model;part;t](` sv part,t,`)set 0#get` sv model[t],t,`}[model;part]each lacking;
     $[count lacking;enlist part;()]}[model;known]each parts}
+/ table of a foreign key
 .Q.fk:{[column]$[(20h<=type column)&98h<=type @[value;key column;()];key column;`]}
+/ lines that the console shows of a value
 .Q.s2:{[x]"\n"vs -1_.Q.s x}

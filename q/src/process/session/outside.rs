@@ -8,6 +8,8 @@ pub trait Output: Send + Sync {
     fn print(&mut self, text: &[u8]);
     /// Writes to standard error.
     fn print_error(&mut self, text: &[u8]);
+    /// Shows a remark to a person; a program that reads the output does not see it.
+    fn note(&mut self, _text: &[u8]) {}
     /// Redirects standard output (1) or standard error (2) to a file.
     ///
     /// # Errors

@@ -6,8 +6,8 @@
 
 use super::{Allowance, Limits};
 use crate::runtime::error::QError;
-use columns::sys::{budget, stack};
-use columns::table::{Sym, Value, symbol, value};
+use columns::sys::{budget, interrupt, stack};
+use columns::table::{Items, Sym, Value, Vector, symbol, value};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ const STEPS_MASK: u32 = 0x3f;
 pub(crate) struct Watch {
     before: budget::Budget,
     symbols_before: Option<Arc<symbol::Budget>>,
+    cancel_before: Option<interrupt::Cancel>,
     /// Makes the guard `!Send`: it belongs to its thread.
     here: PhantomData<*const ()>,
 }
@@ -38,6 +39,7 @@ impl Watch {
         Watch {
             before: budget::begin(limits.deadline, limits.processor_time, limits.memory_bytes),
             symbols_before: symbol::budget(limits.symbols.clone()),
+            cancel_before: interrupt::begin(limits.cancel.clone()),
             here: PhantomData,
         }
     }
@@ -48,6 +50,7 @@ impl Drop for Watch {
         OPEN.with_borrow_mut(Vec::pop);
         budget::end(self.before);
         symbol::budget(self.symbols_before.take());
+        interrupt::restore(self.cancel_before.take());
     }
 }
 
@@ -81,7 +84,11 @@ pub(crate) fn step() -> Result<(), QError> {
 pub(crate) fn pace() -> Result<(), QError> {
     let steps = STEPS.get().wrapping_add(1);
     STEPS.set(steps);
-    if steps & STEPS_MASK == 0 { check() } else { Ok(()) }
+    if steps & STEPS_MASK != 0 {
+        return Ok(());
+    }
+    budget::note(STEPS_MASK as usize + 1);
+    check()
 }
 
 /// As [`pace`], but checks the limits now.
@@ -123,7 +130,18 @@ pub(crate) fn list(items: usize) -> Result<Vec<Value>, QError> {
 /// As [`room`].
 pub(crate) fn items(x: &Value) -> Result<Vec<Value>, QError> {
     room_for::<Value>(x.count())?;
-    Ok(x.items())
+    match x {
+        Value::Vector(Vector { items: Items::List(_), .. }) => return Ok(x.items()),
+        Value::Dict(d) => return items(&d.values),
+        _ => {}
+    }
+    // An item of a table is a dictionary, which takes far more memory and time than a reference.
+    let mut out = Vec::with_capacity(x.count());
+    for i in 0..x.count() {
+        pace()?;
+        out.push(x.at(i));
+    }
+    Ok(out)
 }
 
 /// Collects the items within the memory limit.
@@ -156,8 +174,19 @@ pub(crate) fn settle() -> Result<(), QError> {
         None => Ok(()),
         Some(budget::Over::Time) => Err(QError::with("stop", "time limit")),
         Some(budget::Over::Memory) => Err(QError::with("wsfull", "memory limit of a query")),
+        Some(budget::Over::Interrupt) => Err(QError::named("stop")),
         Some(budget::Over::Depth) => Err(QError::named("stack")),
     }
+}
+
+/// Returns a result, unless code that cannot return errors exceeded a limit: then that error, because the result follows from it.
+///
+/// # Errors
+/// Those of [`settle`], and that of the result.
+#[inline]
+pub(crate) fn settled<T>(result: Result<T, QError>) -> Result<T, QError> {
+    settle()?;
+    result
 }
 
 impl Limits {

@@ -1,0 +1,157 @@
+//! New rows made to fit a table: their columns in its order, missing ones as nulls, types checked, symbols enumerated.
+
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::values::type_error;
+use crate::verbs::rows::{row_table, unkey};
+use columns::sys::shared::Nests;
+use columns::table::{Items, Sym, Table, Value, Vector};
+use proto::types;
+use std::sync::Arc;
+
+/// Rows that fit a table.
+pub(crate) struct Fitting {
+    pub rows: Table,
+    /// Columns that the rows have been given with; `None` if all.
+    given: Option<Vec<Sym>>,
+}
+
+impl Fitting {
+    /// Whether a column's items come from the rows rather than being nulls for a column that they lack.
+    pub fn is_given(&self, name: Sym) -> bool {
+        self.given.as_ref().is_none_or(|given| given.contains(&name))
+    }
+}
+
+/// Returns new rows for `x`, a table with or without keys. If `widens`, rows may lack columns, and may be a list of records.
+///
+/// # Errors
+/// `mismatch`, `length`, `type`; `cast` for an item that is not in the domain of its column; `step` for a sorted dictionary.
+pub(crate) fn fitting(
+    context: &mut Context,
+    x: &Value,
+    rows: &Value,
+    widens: bool,
+) -> std::result::Result<Fitting, QError> {
+    let (whole, rows) = match x {
+        Value::Table(t) => (Arc::clone(t), rows.clone()),
+        Value::Dict(d) if d.sorted => return Err(QError::named("step")),
+        Value::Dict(d) if d.keyed().is_some() => {
+            let Value::Table(whole) = unkey(x)? else { return Err(type_error()) };
+            let flat = match rows {
+                Value::Dict(r) if r.keyed().is_some() => unkey(rows)?,
+                other => other.clone(),
+            };
+            (whole, flat)
+        }
+        _ => return Err(type_error()),
+    };
+    let wide = if widens { widened(&whole, &rows)? } else { None };
+    let given = match (&wide, &rows) {
+        (Some(_), Value::Table(given)) => Some(given.names.clone()),
+        (Some(_), Value::Dict(given)) => given.keys.as_symbols().map(<[Sym]>::to_vec),
+        _ => None,
+    };
+    let new = conform(&whole, wide.as_ref().unwrap_or(&rows))?;
+    let rows = retagged(context, &whole, new)?;
+    limits::shallow(rows.depth())?;
+    Ok(Fitting { rows, given })
+}
+
+/// Returns new rows as a table that fits `t`, with types checked; an untyped empty column accepts any type.
+pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QError> {
+    let new = match rows {
+        Value::Table(new) => {
+            if new.names.len() != t.names.len() {
+                return Err(QError::named("mismatch"));
+            }
+            let mut out = Table::new(t.names.clone(), Vec::new());
+            for name in &t.names {
+                out.columns.push(new.column(*name).ok_or(QError::named("mismatch"))?.clone());
+            }
+            out
+        }
+        Value::Dict(d) if d.keyed().is_some() => {
+            let Value::Table(flat) = unkey(rows)? else { return Err(type_error()) };
+            return conform(t, &Value::Table(flat));
+        }
+        row => row_table(t, row)?,
+    };
+    for (old, new) in t.columns.iter().zip(&new.columns) {
+        let (a, b) = (old.items.type_number(), new.items.type_number());
+        let symbols = matches!((a, b), (20, 11) | (11, 20));
+        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols {
+            return Err(type_error());
+        }
+    }
+    Ok(new)
+}
+
+/// Enumerates the new rows' items where `t`'s column is enumerated.
+fn retagged(context: &mut Context, t: &Table, mut new: Table) -> std::result::Result<Table, QError> {
+    for (old, column) in t.columns.iter().zip(&mut new.columns) {
+        if let Some(domain) = crate::runtime::values::domain_of_items(&old.items)
+            && crate::runtime::values::domain_of_items(&column.items).is_none()
+        {
+            let tagged = crate::verbs::enums::enumerate(context, domain, column.clone().into())?;
+            *column = tagged.into_vector().ok_or_else(type_error)?;
+        }
+    }
+    Ok(new)
+}
+
+/// Completes rows that lack some of the table's columns with nulls; turns a list of records into a table.
+pub(crate) fn widened(t: &Table, rows: &Value) -> std::result::Result<Option<Value>, QError> {
+    let given = match rows {
+        Value::Table(new) => (**new).clone(),
+        Value::Dict(d)
+            if d.keyed().is_none() && matches!(&d.keys, Value::Vector(v) if matches!(v.items, Items::Sym(_))) =>
+        {
+            let names = d.keys.as_symbols().ok_or_else(type_error)?.to_vec();
+            let columns = d.values.items().into_iter().map(|v| match v {
+                atom if atom.is_scalar() => Vector::from(atom.to_items()),
+                list => Items::List(vec![list].into()).into(),
+            });
+            Table::new(names, columns.collect())
+        }
+        Value::Vector(Vector { items: Items::List(l), .. })
+            if !l.is_empty()
+                && l.iter().all(|r| matches!(r, Value::Vector(_)) && r.count() == t.names.len())
+                && (l.len() != t.names.len() || rows_fit(t, rows)) =>
+        {
+            return crate::verbs::rows::flip_list(rows.clone()).map(Some);
+        }
+        _ => return Ok(None),
+    };
+    for name in &given.names {
+        if crate::runtime::limits::place(&t.names, *name)?.is_none() {
+            return Err(QError::named("mismatch"));
+        }
+    }
+    if given.names.len() == t.names.len() {
+        return Ok(None);
+    }
+    let count = given.count();
+    let mut out = Table::new(t.names.clone(), Vec::with_capacity(t.names.len()));
+    for (name, column) in t.names.iter().zip(&t.columns) {
+        out.columns.push(match given.column(*name) {
+            Some(own) => own.clone(),
+            None => column.items.gather(&vec![-1i64; count]).into(),
+        });
+    }
+    Ok(Some(Value::table(out)))
+}
+
+/// Whether every list is a record of the table, judging by item types.
+fn rows_fit(t: &Table, rows: &Value) -> bool {
+    crate::verbs::rows::flip_list(rows.clone()).is_ok_and(|columns| fits_columns(t, &columns.items()))
+}
+
+/// Whether the lists are columns of the table, judging by types.
+fn fits_columns(t: &Table, lists: &[Value]) -> bool {
+    t.columns.iter().zip(lists).all(|(c, l)| {
+        let own = c.items.type_number();
+        own == types::LIST || own == l.type_number() || (own == types::ENUM && l.type_number() == types::SYMBOL)
+    })
+}
