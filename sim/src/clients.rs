@@ -5,6 +5,8 @@ use super::audit::holdings::Filter;
 use super::audit::record::TABLES;
 use super::audit::{Broken, PUBLISHER_BITS, Promise};
 use super::feeds::Feed;
+use super::numbered::Numbered;
+use super::plan::Ledger;
 use super::tick::plain;
 use super::world::{Client, MS, SECOND, World, WorldEvent};
 use bytes::Bytes;
@@ -25,6 +27,8 @@ pub struct Publisher {
     unconfirmed: Vec<u64>,
     /// State of a publisher that keeps `feed::ledger` as `elastick feed` does; such a publisher does not use the fields above.
     pub feed: Option<Feed>,
+    /// State of a publisher that numbers its updates; it has no ledger, and does not use the other fields either.
+    pub numbered: Option<Numbered>,
 }
 
 /// A response that a publisher waits for, with the ids of the updates it settles.
@@ -34,7 +38,7 @@ enum Awaited {
 }
 
 impl Publisher {
-    pub fn new(number: usize, keeps_books: bool) -> Publisher {
+    pub fn new(number: usize, ledger: Ledger) -> Publisher {
         Publisher {
             number: number as u64 + 1,
             next: 0,
@@ -43,13 +47,15 @@ impl Publisher {
             frames: FrameReader::new(Limits::default()),
             waiting: VecDeque::new(),
             unconfirmed: Vec::new(),
-            feed: keeps_books.then(Feed::default),
+            feed: (ledger == Ledger::Feed).then(Feed::default),
+            numbered: (ledger == Ledger::Numbers).then(Numbered::default),
         }
     }
 
     /// Returns whether the publisher is connected and no response is due.
     pub fn is_answered(&self) -> bool {
-        self.open && self.waiting.is_empty() && self.feed.as_ref().is_none_or(Feed::is_ready)
+        let numbered = self.numbered.as_ref().is_none_or(Numbered::is_confirmed);
+        self.open && self.waiting.is_empty() && self.feed.as_ref().is_none_or(Feed::is_ready) && numbered
     }
 
     /// Receives bytes and passes whole messages to `take`.
@@ -132,6 +138,7 @@ impl World {
                     publisher.open = true;
                     publisher.frames = FrameReader::new(Limits::default());
                     self.feed_connected(at);
+                    self.asks_number(at);
                 }
             }
             Client::Watcher(at) => self.watcher_connected(at, number),
@@ -179,8 +186,14 @@ impl World {
         let surge = self.now_ns < self.surge_until_ns;
         let pause_ns = if surge { self.between(2 * MS, 20 * MS) } else { self.between(20 * MS, 150 * MS) };
         self.after(pause_ns, WorldEvent::Publish(at));
-        let can = |publisher: &Publisher| publisher.open && publisher.feed.as_ref().is_none_or(Feed::is_ready);
+        let can = |publisher: &Publisher| {
+            let numbered = publisher.numbered.as_ref().is_none_or(Numbered::is_ready);
+            publisher.open && numbered && publisher.feed.as_ref().is_none_or(Feed::is_ready)
+        };
         let ready = self.publishers.get(at).is_some_and(can);
+        if !self.publishing && ready {
+            self.numbered_confirms(at);
+        }
         if !self.publishing || !ready {
             return;
         }
@@ -199,8 +212,12 @@ impl World {
         let syms: Vec<u8> = (0..rows).map(|_| u8::try_from(self.rng.below(10)).unwrap_or(0)).collect();
         let sync = self.rng.one_in(3);
         let Some(publisher) = self.publishers.get_mut(at) else { return };
+        let name = TABLES.get(table).copied().unwrap_or_default();
+        if publisher.numbered.is_some() {
+            return self.numbered_publishes(at, table, name, syms);
+        }
         if publisher.feed.is_some() {
-            return self.feed_publishes(at, table, TABLES.get(table).copied().unwrap_or_default(), syms);
+            return self.feed_publishes(at, table, name, syms);
         }
         self.publish_rows(at, table, syms, sync);
     }
@@ -240,6 +257,7 @@ impl World {
         if self.publishers.get(at).is_some_and(|publisher| publisher.feed.is_some()) {
             return self.feed_confirms(at);
         }
+        self.numbered_confirms(at);
         let Some(publisher) = self.publishers.get_mut(at).filter(|own| !own.unconfirmed.is_empty()) else { return };
         let before = std::mem::take(&mut publisher.unconfirmed);
         let encoded = message::message(MessageKind::Sync, |writer| writer.chars(".u.i"));
@@ -253,6 +271,9 @@ impl World {
         let run = line.map_or(self.tick_runs, |line| self.line_run(line));
         let is_old = run != self.tick_runs;
         let Some(publisher) = self.publishers.get_mut(at) else { return };
+        if publisher.numbered.is_some() {
+            return self.numbered_receives(at, bytes);
+        }
         if publisher.feed.is_some() {
             return self.feed_receives(at, bytes);
         }

@@ -9,8 +9,10 @@ use super::plan::{Faults, QueuePlan};
 use super::world::{DAY, MS, SECOND, World, WorldEvent};
 use elastick::queue::{Queue, State};
 use elastick::rdb::policy::Phase;
+use jiff::civil::Date;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 
 /// Virtual time within which the cluster must settle after the last fault. Restarted whenever a queue has rolled: after a surge, many small
 /// nodes fill one after the other, and each is launched when the one before it is full.
@@ -226,7 +228,7 @@ impl World {
         let leaves_out = |of: &QueuePlan| self.auditor.leaves_out(date, 0..tip, &of.filter);
         if let Some(of) = self.plan.queues.iter().find(|of| leaves_out(of)) {
             self.report.met("update that nodes left out");
-            if plant.health().is_ok_and(|health| health.starts_with("ok")) {
+            if plant.health(&[]).is_ok() {
                 let name = &of.name;
                 return Err(Broken(format!("health is ok, and nodes of queue {name} have left out an update")));
             }
@@ -305,17 +307,21 @@ impl World {
         let Some(date) = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0) else { return };
         self.auditor.forget_before(date.saturating_sub(1));
         self.surplus_is_kept();
-        let keep = [date, date.saturating_sub(1)].map(|date| {
-            let date = elastick::tick::clock::civil_date(elastick::queue::Date(date));
-            format!("sym{:04}.{:02}.{:02}", date.year(), date.month(), date.day())
-        });
+        let yesterday = elastick::tick::clock::civil_date(elastick::queue::Date(date.saturating_sub(1)));
         for path in self.storage.paths() {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if name != "sym.lock" && !keep.iter().any(|keep| name.starts_with(keep.as_str())) {
+            if is_of_day_before(&path, yesterday) {
                 self.storage.remove(&path);
             }
         }
     }
+}
+
+/// Returns whether a file is the log of a day before this date, or stands beside one. What has no date is for all days: the lock, the
+/// publishers' sequence numbers, the rejected updates.
+fn is_of_day_before(path: &Path, date: Date) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let log = name.get(.."symyyyy.mm.dd".len()).map(Path::new);
+    log.and_then(elastick::log::date_of).is_some_and(|of| of < date)
 }
 
 /// Compares the table with a node's own state: a node takes updates exactly if the table calls it live. Returns the difference.
@@ -334,4 +340,23 @@ fn zombie(node: &NodeProcess, queue: &Queue) -> Option<String> {
 /// An update's index as the auditor counts it.
 fn place(index: u64) -> usize {
     usize::try_from(index).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_days_before_yesterday_are_dropped() {
+        let yesterday = Date::constant(2030, 1, 2);
+        let is_dropped = |name: &str| is_of_day_before(&Path::new("/logs").join(name), yesterday);
+        for name in ["sym2030.01.01", "sym2030.01.01.index", "sym2030.01.01.cut-512", "sym2029.12.31.queue"] {
+            assert!(is_dropped(name), "{name}");
+        }
+        for name in
+            ["sym2030.01.02", "sym2030.01.03.queue", "sym2030.01.04", "sym.lock", "sym.publishers", "sym.rejected"]
+        {
+            assert!(!is_dropped(name), "{name}");
+        }
+    }
 }

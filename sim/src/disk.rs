@@ -204,10 +204,19 @@ impl Storage {
     }
 
     /// Returns how many bytes of a file survive any power cut: those before the first unsynced change.
+    #[cfg(test)]
     pub fn durable_bytes(&self, path: &Path) -> usize {
         let state = self.lock();
         let Some(inode) = state.names.get(path).and_then(|inode| state.inodes.get(inode)) else { return 0 };
         if state.durable_names.contains_key(path) { inode.durable.len() } else { 0 }
+    }
+
+    /// Returns whether a range of a file survives any power cut: a failed sync may have left a hole before later bytes that were synced.
+    pub fn is_durable(&self, path: &Path, range: std::ops::Range<usize>) -> bool {
+        let state = self.lock();
+        let Some(inode) = state.names.get(path).and_then(|inode| state.inodes.get(inode)) else { return false };
+        let durable = inode.durable.get(range.clone());
+        state.durable_names.contains_key(path) && durable.is_some() && durable == inode.bytes.get(range)
     }
 
     /// Returns all files; for the auditor.

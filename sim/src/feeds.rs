@@ -5,7 +5,7 @@ use super::audit::record::COLUMNS;
 use super::audit::{Broken, PUBLISHER_BITS};
 use super::clients::Publisher;
 use super::tick::plain;
-use super::world::{Client, World};
+use super::world::World;
 use bytes::Bytes;
 use elastick::feed::ledger::{FeedAudit, Place, WHERE};
 use elastick::feed::update::{Columns, Update};
@@ -180,16 +180,10 @@ impl World {
             self.send_up(line, message);
         }
     }
-
-    fn hang_up_publisher(&mut self, at: usize) {
-        let Some(line) = self.publishers.get(at).and_then(|publisher| publisher.line) else { return };
-        self.hang_up(line, false);
-        self.lost_line(Client::Publisher(at), line);
-    }
 }
 
 impl Publisher {
-    fn next_id(&mut self) -> u64 {
+    pub(super) fn next_id(&mut self) -> u64 {
         self.next = self.next.saturating_add(1);
         (self.number << PUBLISHER_BITS) | self.next
     }

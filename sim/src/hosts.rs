@@ -13,7 +13,7 @@ pub fn service_options(codec: proto::Limits) -> ServiceOptions {
     ServiceOptions {
         codec,
         pending: Account::new(u64::MAX),
-        globals: Globals::new(Vec::new(), 1 << 20),
+        globals: Globals::new(Vec::new(), 1 << 20, 1 << 20),
         query: bounds,
         threads: 1,
         handler: bounds,

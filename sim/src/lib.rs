@@ -15,6 +15,7 @@ mod disk;
 mod feeds;
 mod hosts;
 mod launches;
+pub mod lease;
 mod line;
 mod links;
 mod mistakes;
@@ -22,6 +23,7 @@ pub mod model;
 mod mounts;
 pub mod mutants;
 mod node;
+mod numbered;
 mod plan;
 #[cfg(test)]
 mod planted;

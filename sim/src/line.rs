@@ -126,8 +126,10 @@ impl World {
             user: World::user_of(client),
             ip: std::net::Ipv4Addr::new(10, 0, 0, octet).into(),
             capability: if number.is_multiple_of(3) { 3 } else { 0 },
+            explains: false,
             local,
             tls: None,
+            gone: elastick::sys::interrupt::Cancel::default(),
             grants: Arc::new(Grants::everything()),
         };
         line.conn = Some(tick.links.open(number, peer));

@@ -78,7 +78,7 @@ impl World {
         let (at, table) = (usize::try_from(at).unwrap_or(0), usize::try_from(table).unwrap_or(0));
         // One column of a node holds at most the node's memory budget in bytes, so a column of longs cannot hold this many rows.
         let rows = usize::try_from(self.plan.budget_bytes / 8).unwrap_or(0).saturating_add(1);
-        let can = |own: &Publisher| own.open && own.feed.is_none();
+        let can = |own: &Publisher| own.open && own.feed.is_none() && own.numbered.is_none();
         let is_plain = self.extras().get(table) == Some(&0);
         if self.chaotic && self.publishing && is_plain && self.publishers.get(at).is_some_and(can) {
             self.report.fault("update larger than a node");

@@ -85,6 +85,17 @@ pub struct QueuePlan {
     pub scale: Scale,
 }
 
+/// How a publisher finds out what became of its updates after its connection broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ledger {
+    /// Not at all.
+    Absent,
+    /// It looks for them in the log, as `elastick feed` does.
+    Feed,
+    /// It numbers them, and requests the last accepted number.
+    Numbers,
+}
+
 /// Configuration of one seed: tickerplant, queues, groups and clients.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -98,6 +109,8 @@ pub struct Plan {
     pub publishers: usize,
     /// Indices of publishers with a ledger, as `elastick feed` has.
     pub feeds: Vec<usize>,
+    /// Whether the first publisher numbers its updates.
+    pub numbers: bool,
     pub watchers: Vec<Filter>,
     pub standbys_kept: usize,
     pub roll: RollTime,
@@ -171,7 +184,17 @@ impl Plan {
             budget_bytes: rng.from(500, 1500) << 10,
             // Drawn last, so that it changes nothing else in a seed.
             fills: matches!(faults, Faults::Some | Faults::Hell) && rng.percent(50),
+            numbers: faults == Faults::Hell && rng.percent(25),
         })
+    }
+
+    /// Returns how a publisher keeps account of its updates.
+    pub fn ledger(&self, publisher: usize) -> Ledger {
+        match publisher {
+            0 if self.numbers => Ledger::Numbers,
+            _ if self.feeds.contains(&publisher) => Ledger::Feed,
+            _ => Ledger::Absent,
+        }
     }
 
     /// Returns what a response to a publisher promises.
@@ -179,7 +202,7 @@ impl Plan {
         match self.durability {
             Durability::None => Promise::Nothing,
             Durability::Os => Promise::Process,
-            Durability::Group(_) | Durability::Each => Promise::Power,
+            Durability::Group(_) | Durability::Each | Durability::Replica { .. } => Promise::Power,
         }
     }
 
@@ -187,7 +210,7 @@ impl Plan {
     pub fn publishes_ahead(&self) -> bool {
         match self.durability {
             Durability::None => true,
-            Durability::Group(_) => self.shared_disk,
+            Durability::Group(_) | Durability::Replica { .. } => self.shared_disk,
             Durability::Os | Durability::Each => false,
         }
     }

@@ -6,8 +6,8 @@ use elastick::env::{Disk, Env};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The tickerplant's tasks that take jobs of its event loop.
-const WORKERS: [&str; 3] = ["catch-up", "verify", "query"];
+/// The tickerplant's tasks that take jobs of its event loop, or whose work its responses wait for.
+const WORKERS: [&str; 4] = ["catch-up", "verify", "query", "rejected"];
 /// Syncs the log.
 const SYNC: &str = "log-sync";
 /// Reads the lock file.
@@ -51,7 +51,7 @@ impl Process {
         self.tasks.work(FENCE);
     }
 
-    /// Makes the fleet calls that are due. Returns when others are.
+    /// Makes the fleet calls that are due. Returns when the next one is due.
     pub fn call_fleet(&self) -> Due {
         self.tasks.work(FLEET);
         self.tasks.due(FLEET)

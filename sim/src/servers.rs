@@ -117,7 +117,7 @@ impl World {
             return self.server_is_gone(server);
         }
         for node in up.iter().filter_map(|key| self.nodes.get(key)) {
-            node.shared.ask_to_leave();
+            node.shared.request_leave();
         }
     }
 }

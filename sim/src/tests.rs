@@ -42,6 +42,41 @@ impl Bench {
         LogWriter::open(options, jiff::civil::date(2030, 1, 1)).expect("the log can be opened").0
     }
 
+    /// Runs a process that appends many blocks to a new log and then does `act`. Returns the size of the log, far more of which than the last
+    /// few blocks is not durable.
+    fn leaves_in_doubt(&self, durability: Durability, act: impl FnOnce(&Process, LogWriter)) -> usize {
+        self.process(1, |process| {
+            let mut log = Bench::open_log(process, durability);
+            append_blocks(&mut log);
+            act(process, log);
+        });
+        self.blocks_in_doubt(Path::new(LOG))
+    }
+
+    /// Runs a process whose second update is not synced. Returns the size of the log, which the system still shows whole.
+    fn leaves_one_in_doubt(&self) -> usize {
+        self.process(1, |process| {
+            let mut log = Bench::open_log(process, Durability::Each);
+            log.append(&record(), 1).expect("there is room");
+            self.fails_sync();
+            assert!(log.append(&record(), 1).is_err());
+            log.note_failure();
+        });
+        let written = self.0.read(Path::new(LOG), 0).map_or(0, |bytes| bytes.len());
+        assert!(self.0.durable_bytes(Path::new(LOG)) < written, "the cache shows more than the disk has");
+        written
+    }
+
+    /// Starts a tickerplant again; asserts that it makes the log of that size durable.
+    fn next_start_makes_durable(&self, durability: Durability, written: usize) {
+        self.process(3, |process| drop(Bench::open_log(process, durability)));
+        assert_eq!(self.0.durable_bytes(Path::new(LOG)), written);
+    }
+
+    fn fails_sync(&self) {
+        self.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+    }
+
     /// Returns the log's visible size; asserts that far more of it than the last few blocks is not durable.
     fn blocks_in_doubt(&self, path: &Path) -> usize {
         let written = self.0.read(path, 0).map_or(0, |bytes| bytes.len());
@@ -58,6 +93,7 @@ impl Bench {
             damage: Damage::Stop,
             mount: RequiredMount::Any,
             epoch: None,
+            address: None,
             limits: proto::Limits::default(),
             chunk_bytes: 1 << 16,
             buffer_bytes: 1 << 16,
@@ -66,6 +102,8 @@ impl Bench {
     }
 }
 
+/// Log of the test processes.
+const LOG: &str = "/logs/sym2030.01.01";
 const GROUP: Durability = Durability::Group(std::time::Duration::from_millis(10));
 
 /// Appends 80,000 updates, many blocks of the side file.
@@ -91,17 +129,9 @@ fn record_of(longs: [i64; 2]) -> Vec<u8> {
 #[test]
 fn the_next_writer_makes_durable_what_a_failed_sync_may_have_dropped() {
     let bench = Bench::new();
-    let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, |process| {
-        let mut log = Bench::open_log(process, Durability::Each);
-        log.append(&record(), 1).expect("there is room");
-        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
-        assert!(log.append(&record(), 1).is_err());
-    });
-    let written = bench.0.read(path, 0).map_or(0, |bytes| bytes.len());
-    assert!(bench.0.durable_bytes(path) < written, "the system has dropped it, and shows it still");
+    let written = bench.leaves_one_in_doubt();
     let tip = bench.process(2, |process| Bench::open_log(process, Durability::Each).durable_tip());
-    let durable = bench.0.durable_bytes(path);
+    let durable = bench.0.durable_bytes(Path::new(LOG));
     assert_eq!((tip, durable), (2, written));
     bench.0.power_cut();
     assert_eq!(bench.process(3, |process| Bench::open_log(process, Durability::Each).tip()), 2);
@@ -110,73 +140,64 @@ fn the_next_writer_makes_durable_what_a_failed_sync_may_have_dropped() {
 #[test]
 fn however_much_a_failed_sync_may_have_dropped_is_written_again() {
     let bench = Bench::new();
-    let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, |process| {
-        let mut log = Bench::open_log(process, GROUP);
-        // The sync thread hangs meanwhile.
-        append_blocks(&mut log);
-        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+    // The sync thread hangs meanwhile.
+    let written = bench.leaves_in_doubt(GROUP, |process, mut log| {
+        bench.fails_sync();
         process.sync();
         assert!(log.check().is_err());
         log.note_failure();
     });
-    let written = bench.blocks_in_doubt(path);
-    let tip = bench.process(3, |process| Bench::open_log(process, GROUP).durable_tip());
-    assert_eq!((tip, bench.0.durable_bytes(path)), (80_000, written));
+    let tip = bench.process(2, |process| Bench::open_log(process, GROUP).durable_tip());
+    assert_eq!((tip, bench.0.durable_bytes(Path::new(LOG))), (80_000, written));
 }
 
 #[test]
 fn after_a_failed_sync_and_a_full_disk_the_log_is_rewritten() {
     let bench = Bench::new();
-    let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, |process| {
-        let mut log = Bench::open_log(process, GROUP);
-        append_blocks(&mut log);
+    let written = bench.leaves_in_doubt(GROUP, |process, mut log| {
         log.flush().expect("there is room");
         bench.0.set_faults(DiskFaults { full: true, ..DiskFaults::default() });
         while log.append(&record().repeat(2_000), 2_000).is_ok() {}
         log.note_failure();
-        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+        bench.fails_sync();
         process.sync();
     });
-    let written = bench.blocks_in_doubt(path);
-    bench.process(2, |process| drop(Bench::open_log(process, GROUP)));
-    assert_eq!(bench.0.durable_bytes(path), written);
+    bench.next_start_makes_durable(GROUP, written);
 }
 
 #[test]
 fn after_a_failed_sync_at_start_the_next_start_rewrites_the_log() {
     let bench = Bench::new();
-    let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, |process| {
-        let mut log = Bench::open_log(process, GROUP);
-        append_blocks(&mut log);
-        log.flush().expect("there is room");
-    });
-    // The writer is killed before any sync. The next start gets as far as its own sync, which fails.
+    // The writer is killed before any sync.
+    let written = bench.leaves_in_doubt(GROUP, |_, mut log| log.flush().expect("there is room"));
+    // The next start gets as far as its own sync, which fails.
     bench.process(2, |process| {
-        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
-        let log = process.env.disk.open(path, Open::Read).expect("it is there");
+        bench.fails_sync();
+        let log = process.env.disk.open(Path::new(LOG), Open::Read).expect("it is there");
         assert!(log.sync().is_err());
     });
-    let written = bench.blocks_in_doubt(path);
-    bench.process(3, |process| drop(Bench::open_log(process, GROUP)));
-    assert_eq!(bench.0.durable_bytes(path), written);
+    bench.next_start_makes_durable(GROUP, written);
 }
 
 #[test]
 fn after_a_failed_last_sync_the_log_is_rewritten() {
     let bench = Bench::new();
-    let path = Path::new("/logs/sym2030.01.01");
-    bench.process(1, |process| {
-        let mut log = Bench::open_log(process, Durability::Os);
-        append_blocks(&mut log);
-        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+    let written = bench.leaves_in_doubt(Durability::Os, |_, log| {
+        bench.fails_sync();
         assert!(log.close().is_err());
     });
-    let written = bench.blocks_in_doubt(path);
-    bench.process(2, |process| drop(Bench::open_log(process, Durability::Os)));
-    assert_eq!(bench.0.durable_bytes(path), written);
+    bench.next_start_makes_durable(Durability::Os, written);
+}
+
+#[test]
+fn after_a_failed_sync_a_start_on_the_next_day_makes_the_day_before_durable() {
+    let bench = Bench::new();
+    let written = bench.leaves_one_in_doubt();
+    bench.process(2, |process| {
+        let next_day = jiff::civil::date(2030, 1, 2);
+        LogWriter::open(Bench::options(process, Durability::Each), next_day).expect("the next day's log can be made");
+    });
+    assert_eq!(bench.0.durable_bytes(Path::new(LOG)), written);
 }
 
 #[test]
@@ -185,7 +206,7 @@ fn a_log_whose_making_failed_is_on_the_disk_before_anything_is_written_to_it() {
     let (path, next_day) = (Path::new("/logs/sym2030.01.02"), jiff::civil::date(2030, 1, 2));
     bench.process(1, |process| {
         let mut log = Bench::open_log(process, Durability::Each);
-        bench.0.set_faults(DiskFaults { fail_sync: true, ..DiskFaults::default() });
+        bench.fails_sync();
         assert!(log.roll(next_day, |_| Ok(())).is_err(), "the day goes on");
         log.roll(next_day, |_| Ok(())).expect("the day ends");
         log.append(&record(), 1).expect("there is room");
@@ -202,7 +223,7 @@ fn a_log_whose_making_failed_is_on_the_disk_before_anything_is_written_to_it() {
 #[test]
 fn entries_of_a_truncated_tail_do_not_come_back() {
     let bench = Bench::new();
-    let (path, side) = (Path::new("/logs/sym2030.01.01"), Path::new("/logs/sym2030.01.01.index"));
+    let (path, side) = (Path::new(LOG), Path::new("/logs/sym2030.01.01.index"));
     let batch = record().repeat(5_000);
     let kept = bench.process(1, |process| {
         let mut log = Bench::open_log(process, Durability::Each);

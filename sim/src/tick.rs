@@ -115,13 +115,20 @@ impl World {
         let options = |damage| PlantOptions {
             src: "sym".to_string(),
             dir: Some(PathBuf::from(LOG_DIR)),
+            address: None,
+            lease: None,
+            tenure: None,
             durability: self.plan.durability,
+            replica_timeout: std::time::Duration::ZERO,
+            replica_missing: elastick::config::ReplicaMissing::Continue,
             damage,
+            keep_days: None,
             mount: RequiredMount::Any,
             batch: self.plan.batch,
             roll: self.plan.roll.clone(),
             today: None,
             block_writes: false,
+            coerce: false,
             secret: None,
             limits: self.plan.tick_limits(),
             queue: mutants::tick::params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),
@@ -299,6 +306,9 @@ impl World {
     pub fn after_tick(&mut self) {
         self.enter();
         self.audit_log();
+        if let Some(tick) = self.tick.as_ref().filter(|_| !self.is_old) {
+            self.auditor.log_has_failed(tick.service.plant.failure().is_some());
+        }
         let dies = self.tick.as_ref().filter(|tick| !tick.links.actions.is_empty()).and_then(|tick| tick.dies_in_turn);
         if let Some(back_in_ns) = dies {
             self.report.fault("tickerplant killed between log and publish");
@@ -404,8 +414,9 @@ impl World {
             let changes = tick.seen.look(queue, &mut self.report);
             let plant = &tick.service.plant;
             self.table_date = queue.date().0;
-            let judged = super::audit::queues::check(queue)
-                .and_then(|()| super::audit::queues::check_health(queue, plant.tip(), &mutants::tick::health(plant)));
+            let judged = super::audit::queues::check(queue).and_then(|()| {
+                super::audit::queues::check_health(queue, plant.tip(), mutants::tick::is_healthy(plant))
+            });
             self.judge(judged);
             self.gave_up(&changes.given_up);
             if let Some(sent_home) = changes.sent_home {

@@ -162,8 +162,10 @@ impl World {
         let storage = Storage::new(rng.split(), plan.shared_disk);
         let clouds: Vec<SharedCloud> =
             plan.groups.iter().map(|group| SharedCloud::new(rng.split(), &group.name, group.rules)).collect();
-        let auditor = Auditor::new(plan.promise(), plan.publishes_ahead());
-        let publishers = (0..plan.publishers).map(|at| Publisher::new(at, plan.feeds.contains(&at))).collect();
+        let mut auditor = Auditor::new(plan.promise(), plan.publishes_ahead());
+        let publishers: Vec<Publisher> = (0..plan.publishers).map(|at| Publisher::new(at, plan.ledger(at))).collect();
+        let numbered = publishers.iter().filter(|publisher| publisher.numbered.is_some());
+        numbered.for_each(|publisher| auditor.numbers(publisher.number));
         let watchers = plan.watchers.iter().map(|filter| Watcher::new(filter.clone())).collect();
         let mut world = World {
             rng,

@@ -3,11 +3,15 @@
 use elastick_sim::{Faults, Options, run, run_seed};
 
 fn holds(seed: u64, seeds: u64, faults: Faults) {
-    let options = Options { seed, seeds, days: 1, faults, trace: false, threads: 2, defect: None };
+    hold_for(1, seed, seeds, faults);
+}
+
+fn hold_for(days: u64, seed: u64, seeds: u64, faults: Faults) {
+    let options = Options { seed, seeds, days, faults, trace: false, threads: 2, defect: None };
     let (report, failures) = run(&options, |_| {});
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert_eq!(report.days, seeds);
+    assert_eq!(report.days, seeds * days);
 }
 
 #[test]
@@ -54,6 +58,20 @@ fn days_with_all_faults_come_right() {
     holds(842_481, 1, Faults::Hell);
     // The final check ran while the log waited for a file system that had hung.
     holds(800_520, 1, Faults::Hell);
+    // A window that rolled while the log waited for room on a full disk was never compared with the log.
+    holds(1_400_312, 1, Faults::Hell);
+    holds(1_400_395, 1, Faults::Hell);
+    // The auditor was wrong: a log that had been full and continued has later updates of a feed in front of those that it had rejected.
+    holds(1_400_063, 1, Faults::Hell);
+    // The auditor was wrong: the log had been full when an async update came, and continued without a restart.
+    holds(1_400_004, 1, Faults::Hell);
+}
+
+#[test]
+fn two_days_in_a_row_come_right() {
+    // The simulator was wrong: at the end of a day it dropped the files that are kept for all days, so a restart in the second day knew no
+    // publisher's number and no rejected update.
+    hold_for(2, 2, 1, Faults::Hell);
 }
 
 /// The trace of seed 9.

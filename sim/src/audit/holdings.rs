@@ -1,5 +1,6 @@
 //! Compares with the log what nodes hold and what watchers received.
 
+use super::record::Kind;
 use super::{Auditor, Broken, DayLog};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -124,11 +125,16 @@ impl Auditor {
             }
         }
         let held = copies.values().fold(0, |all: usize, own| all.saturating_add(*own));
-        // A schema change is an update without rows; a crash may have taken some that the node had received.
-        let changes =
-            day.records.get(window.clone()).unwrap_or_default().iter().filter(|record| record.is_change).count();
-        let most_changes = changes.saturating_add(day.taken_changes);
-        let counts = held.saturating_add(most_changes) >= window.len() && held <= window.len();
+        // Schema changes and numbers are updates without rows; a crash may have taken some that the node had received.
+        let others = day
+            .records
+            .get(window.clone())
+            .unwrap_or_default()
+            .iter()
+            .filter(|record| record.kind != Kind::Update)
+            .count();
+        let most_others = others.saturating_add(day.taken_others);
+        let counts = held.saturating_add(most_others) >= window.len() && held <= window.len();
         if filter.is_everything() && !counts {
             return Err(Broken(format!("{held} updates are held of a window of {}", window.len())));
         }
@@ -198,7 +204,7 @@ pub fn tile(queue: &str, mut windows: Vec<(String, Range<usize>, bool)>, tip: us
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Record;
+    use super::super::record::{Kind, Record};
     use super::super::{Auditor, DayLog, Promise};
     use super::{Filter, Holding, Row};
 
@@ -212,7 +218,7 @@ mod tests {
     fn auditor() -> Auditor {
         let mut auditor = Auditor::new(Promise::Nothing, false);
         (1..=4).for_each(|id| auditor.sends(id, 0, vec![1, 2], 0));
-        let record = |id| Record { id, table: 0, syms: vec![1, 2], time_ns: 0, extras: 0, is_change: false, end: 0 };
+        let record = |id| Record { id, table: 0, syms: vec![1, 2], time_ns: 0, extras: 0, kind: Kind::Update, end: 0 };
         let day =
             DayLog { records: vec![record(1), record(3)], lost_from: Some(1), taken: [2].into(), ..DayLog::default() };
         auditor.days.insert(DAY, day);

@@ -9,7 +9,7 @@ pub mod surplus;
 
 use super::disk::Storage;
 use holdings::{Filter, Row};
-use record::{Extras, HEAD_BYTES, Record, Unread};
+use record::{Extras, HEAD_BYTES, Kind, Record, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,11 @@ struct Sent {
     times: usize,
     acknowledged: bool,
     refused: bool,
-    /// Run of the tickerplant that responded to a request sent after the update.
+    /// [`Auditor::log_changes`] when it was last sent.
+    log_changes: u64,
+    /// Whether the log failed after it was sent, and it was sent again: the log may have continued with later ones of its publisher.
+    may_be_late: bool,
+    /// Run of the tickerplant that responded to a request sent after the update, and whose log did not fail in between.
     handled_by: Option<u32>,
     /// Day and place in the log.
     logged: Option<(i32, usize)>,
@@ -55,8 +59,8 @@ pub struct DayLog {
     pub lost_from: Option<usize>,
     /// Updates that crashes took, even if they were sent and logged again.
     taken: BTreeSet<u64>,
-    /// Number of schema changes that crashes took.
-    taken_changes: usize,
+    /// Number of records without rows that crashes took.
+    taken_others: usize,
     /// Set if nodes may hold updates never read here: published before they were in the file, or by a tickerplant that had lost the log.
     unread: bool,
 }
@@ -68,12 +72,16 @@ pub struct Auditor {
     ahead: bool,
     sent: BTreeMap<u64, Sent>,
     days: BTreeMap<i32, DayLog>,
+    /// How often the tickerplant's log has failed or continued: odd while it has failed.
+    log_changes: u64,
     /// Tables with the counts of added columns that the operator has requested.
     called_for: BTreeSet<(usize, usize)>,
     /// Updates larger than any node, which nodes leave out.
     too_large: BTreeSet<u64>,
     /// Last logged id of each publisher.
     last_of: BTreeMap<u64, u64>,
+    /// Publishers that number their updates.
+    numbers: BTreeSet<u64>,
     pub acknowledged: u64,
     /// Acknowledged updates that a crash was allowed to take.
     pub allowed_losses: u64,
@@ -90,9 +98,11 @@ impl Auditor {
             ahead,
             sent: BTreeMap::new(),
             days: BTreeMap::new(),
+            log_changes: 0,
             called_for: BTreeSet::new(),
             too_large: BTreeSet::new(),
             last_of: BTreeMap::new(),
+            numbers: BTreeSet::new(),
             acknowledged: 0,
             allowed_losses: 0,
             checked_rows: 0,
@@ -111,8 +121,29 @@ impl Auditor {
     /// Records an update that a publisher sends.
     pub fn sends(&mut self, id: u64, table: usize, syms: Vec<u8>, extras: usize) {
         let (acknowledged, refused) = (false, false);
-        let sent = Sent { table, syms, extras, times: 1, acknowledged, refused, handled_by: None, logged: None };
+        let sent = Sent {
+            table,
+            syms,
+            extras,
+            times: 1,
+            acknowledged,
+            refused,
+            log_changes: self.log_changes,
+            may_be_late: false,
+            handled_by: None,
+            logged: None,
+        };
         self.sent.insert(id, sent);
+    }
+
+    /// Records that a publisher numbers its updates.
+    pub fn numbers(&mut self, publisher: u64) {
+        self.numbers.insert(publisher);
+    }
+
+    /// Returns the id of the last update of a publisher that is in a log.
+    pub fn last_logged_of(&self, publisher: u64) -> Option<u64> {
+        self.last_of.get(&publisher).copied()
     }
 
     /// Records an update that no node can hold.
@@ -139,6 +170,8 @@ impl Auditor {
         for id in ids {
             if let Some(sent) = self.sent.get_mut(&id) {
                 sent.times = sent.times.saturating_add(1);
+                sent.may_be_late |= sent.log_changes != self.log_changes;
+                sent.log_changes = self.log_changes;
             }
         }
     }
@@ -157,9 +190,13 @@ impl Auditor {
             (Promise::Process, Some(_)) => Ok(()),
             (Promise::Power, Some((date, place))) => {
                 let day = self.days.get(&date);
-                let end = day.and_then(|day| day.records.get(place)).map_or(usize::MAX, |record| record.end);
-                let safe = day.map_or(0, |day| storage.durable_bytes(&day.path));
-                if end <= safe {
+                let end = |place: usize| day.and_then(|day| day.records.get(place)).map(|record| record.end);
+                let begin = place.checked_sub(1).map_or(Some(HEAD_BYTES), end);
+                let is_safe = |day: &DayLog| {
+                    let range = begin.zip(end(place)).map(|(begin, end)| begin..end);
+                    range.is_some_and(|range| storage.is_durable(&day.path, range))
+                };
+                if day.is_some_and(is_safe) {
                     return Ok(());
                 }
                 Err(Broken(format!("update {id} was acknowledged, but a power cut would take it from the log")))
@@ -183,11 +220,20 @@ impl Auditor {
         }
     }
 
-    /// Records that this run of the tickerplant responded to a request sent after these async updates, and so has handled them.
+    /// Records whether the tickerplant's log has failed. It may continue by itself, and has rejected what came meanwhile.
+    pub fn log_has_failed(&mut self, has_failed: bool) {
+        if has_failed == self.log_changes.is_multiple_of(2) {
+            self.log_changes = self.log_changes.saturating_add(1);
+        }
+    }
+
+    /// Records that this run of the tickerplant responded to a request sent after these async updates, and so has handled them. Its log has
+    /// them, unless it failed in between.
     pub fn handled(&mut self, ids: &[u64], run: u32) {
         for id in ids {
             if let Some(sent) = self.sent.get_mut(id) {
-                sent.handled_by = Some(run);
+                let is_sound = self.log_changes.is_multiple_of(2) && sent.log_changes == self.log_changes;
+                sent.handled_by = is_sound.then_some(run);
             }
         }
     }
@@ -221,7 +267,11 @@ impl Auditor {
                     "table {table} has {extras} columns added at {place} of {date}, fewer than before"
                 )));
             }
-            if record.is_change {
+            if record.kind == Kind::Number {
+                day.records.push(record);
+                continue;
+            }
+            if record.kind == Kind::Change {
                 if !self.called_for.contains(&(record.table, record.extras)) {
                     let (table, extras) = (record.table, record.extras);
                     return Err(Broken(format!(
@@ -244,7 +294,14 @@ impl Auditor {
                 return Err(Broken(format!("the log has update {} with other rows", record.id)));
             }
             let publisher = record.id >> PUBLISHER_BITS;
-            if self.last_of.insert(publisher, record.id).is_some_and(|before| before >= record.id) {
+            let number = day.records.last().filter(|before| before.kind == Kind::Number).map(|before| before.id);
+            if self.numbers.contains(&publisher) && number != Some(record.id) {
+                return Err(Broken(format!("update {} stands in the log without its number", record.id)));
+            }
+            let last = self.last_of.entry(publisher).or_insert(0);
+            let is_late = *last >= record.id;
+            *last = (*last).max(record.id);
+            if is_late && (!sent.may_be_late || self.numbers.contains(&publisher)) {
                 return Err(Broken(format!("update {} was logged behind a later one of its publisher", record.id)));
             }
             day.records.push(record);
@@ -287,10 +344,10 @@ impl Auditor {
                 day.lost_from = Some(day.lost_from.map_or(kept, |before| before.min(kept)));
             }
             day.unread |= self.ahead || taken_over;
-            day.taken.extend(gone.iter().filter(|record| !record.is_change).map(|record| record.id));
-            let changes = gone.iter().filter(|record| record.is_change).count();
-            day.taken_changes = day.taken_changes.saturating_add(changes);
-            for record in gone {
+            day.taken.extend(gone.iter().filter(|record| record.kind == Kind::Update).map(|record| record.id));
+            let others = gone.iter().filter(|record| record.kind != Kind::Update).count();
+            day.taken_others = day.taken_others.saturating_add(others);
+            for record in gone.into_iter().filter(|record| record.kind == Kind::Update) {
                 let Some(sent) = self.sent.get_mut(&record.id) else { continue };
                 sent.logged = None;
                 if sent.acknowledged {
@@ -312,7 +369,7 @@ impl Auditor {
             }
         }
         self.last_of.clear();
-        for record in self.days.values().flat_map(|day| &day.records).filter(|record| !record.is_change) {
+        for record in self.days.values().flat_map(|day| &day.records).filter(|record| record.kind == Kind::Update) {
             let last = self.last_of.entry(record.id >> PUBLISHER_BITS).or_insert(record.id);
             *last = (*last).max(record.id);
         }
@@ -379,5 +436,30 @@ impl Auditor {
         let (days, ahead) = (&self.days, self.ahead);
         let may_be_held = |id: &u64| ahead || days.values().any(|day| day.unread || day.taken.contains(id));
         self.sent.retain(|id, sent| sent.logged.is_some() || sent.acknowledged || may_be_held(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the verdict at rest on an async update that was handled; `has_failed`: the log's state before, when it was sent, and after.
+    fn verdict(has_failed: [bool; 3]) -> Result<(), Broken> {
+        let mut auditor = Auditor::new(Promise::Process, false);
+        let [before, between, after] = has_failed;
+        auditor.log_has_failed(before);
+        auditor.sends(1, 0, vec![1], 0);
+        auditor.log_has_failed(between);
+        auditor.log_has_failed(after);
+        auditor.handled(&[1], 7);
+        auditor.at_rest(7, Extras::default())
+    }
+
+    #[test]
+    fn only_a_failed_log_excuses_an_update_that_was_handled_and_is_in_no_log() {
+        assert!(verdict([false; 3]).is_err());
+        for failed in [[true, false, false], [false, true, false], [false, false, true], [true; 3]] {
+            assert_eq!(verdict(failed), Ok(()), "{failed:?}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The auditor's reader of log records. It shares no code with production's reader and writer, so that a defect there cannot hide itself.
 
+use super::PUBLISHER_BITS;
+
 /// Bytes before the first record of a kdb+ log.
 pub const HEAD_BYTES: usize = 8;
 
@@ -15,6 +17,23 @@ pub const MAX_EXTRAS: usize = 3;
 /// Number of added columns of each table.
 pub type Extras = [usize; TABLES.len()];
 
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An update with rows.
+    Update,
+    /// Adds columns to its table, up to `extras`.
+    Change,
+    /// The number that a publisher gave to the next update, whose id the record names.
+    Number,
+}
+
+/// Text of the function in a record with a number.
+const NUMBER_FUNCTION: &[u8] = b"{[user;publisher;seq;hash]}";
+
+/// Place of a record that belongs to no table.
+const NO_TABLE: usize = usize::MAX;
+
 /// One update as the log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -28,8 +47,7 @@ pub struct Record {
     pub time_ns: i64,
     /// Number of added columns.
     pub extras: usize,
-    /// A schema change: adds columns to its table, up to `extras`, and has no rows.
-    pub is_change: bool,
+    pub kind: Kind,
     /// Offset of the first byte behind it in the file.
     pub end: usize,
 }
@@ -88,6 +106,11 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
     let mut from = Bytes { bytes, at };
     let strange = |what: &str| Unread::Strange(format!("{what} in the record at byte {at}"));
     let head = from.take(6).ok_or(Unread::Short)?;
+    if head == [0, 0, 5, 0, 0, 0] {
+        let id = numbered(&mut from).ok_or(Unread::Short)?.map_err(strange)?;
+        let (table, end) = (NO_TABLE, from.at);
+        return Ok(Record { id, table, syms: Vec::new(), time_ns: 0, extras: 0, kind: Kind::Number, end });
+    }
     if head != [0, 0, 3, 0, 0, 0] {
         return Err(strange("no list of three"));
     }
@@ -105,7 +128,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
         b".u.schema" => {
             let extras = change(&mut from).ok_or(Unread::Short)?.map_err(|what| strange(&what))?;
             let end = from.at;
-            return Ok(Record { id: 0, table, syms: Vec::new(), time_ns: 0, extras, is_change: true, end });
+            return Ok(Record { id: 0, table, syms: Vec::new(), time_ns: 0, extras, kind: Kind::Change, end });
         }
         _ => return Err(strange("another function than upd and .u.schema")),
     }
@@ -122,13 +145,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
         if found == ty { Ok(count) } else { Err(Unread::Strange(format!("a column of type {found} at byte {at}"))) }
     };
     let rows = column(16, &mut from)?;
-    let mut time_ns = None;
-    for _ in 0..rows {
-        let own = from.long().ok_or(Unread::Short)?;
-        if time_ns.replace(own).is_some_and(|before| before != own) {
-            return Err(strange("rows of two moments"));
-        }
-    }
+    let time_ns = same(rows, &mut from)?.map_err(|()| strange("rows of two moments"))?;
     if column(11, &mut from)? != rows {
         return Err(strange("columns of other lengths"));
     }
@@ -142,13 +159,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
     if column(7, &mut from)? != rows {
         return Err(strange("columns of other lengths"));
     }
-    let mut id = None;
-    for _ in 0..rows {
-        let own = from.long().ok_or(Unread::Short)?;
-        if id.replace(own).is_some_and(|before| before != own) {
-            return Err(strange("rows of two updates"));
-        }
-    }
+    let id = same(rows, &mut from)?.map_err(|()| strange("rows of two updates"))?;
     if column(7, &mut from)? != rows {
         return Err(strange("columns of other lengths"));
     }
@@ -170,7 +181,48 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Record, Unread> {
     }
     let id = u64::try_from(id).map_err(|_| strange("no rows"))?;
     let time_ns = time_ns.unwrap_or_default();
-    Ok(Record { id, table, syms, time_ns, extras, is_change: false, end: from.at })
+    Ok(Record { id, table, syms, time_ns, extras, kind: Kind::Update, end: from.at })
+}
+
+/// Reads a column's items, which must be equal. Returns them as one; `None` without rows.
+fn same(rows: usize, from: &mut Bytes<'_>) -> Result<Result<Option<i64>, ()>, Unread> {
+    let mut all = None;
+    for _ in 0..rows {
+        let own = from.long().ok_or(Unread::Short)?;
+        if all.replace(own).is_some_and(|before| before != own) {
+            return Ok(Err(()));
+        }
+    }
+    Ok(Ok(all))
+}
+
+/// Reads the rest of a record with a number and returns the id of its update; `None` if the bytes end inside it.
+fn numbered(from: &mut Bytes<'_>) -> Option<Result<u64, &'static str>> {
+    if from.take(4)? != [100, 0, 10, 0] || from.int()? != NUMBER_FUNCTION.len() {
+        return Some(Err("no function of a number"));
+    }
+    if from.take(NUMBER_FUNCTION.len())? != NUMBER_FUNCTION {
+        return Some(Err("another function in a list of five"));
+    }
+    let mut names = [Vec::new(), Vec::new()];
+    for name in &mut names {
+        if from.byte()? != 245 {
+            return Some(Err("no symbol before a number"));
+        }
+        *name = from.text()?.to_vec();
+    }
+    let mut longs = [0; 2];
+    for long in &mut longs {
+        if from.byte()? != 249 {
+            return Some(Err("no number"));
+        }
+        *long = from.long()?;
+    }
+    let ([_, publisher], [seq, _]) = (names, longs);
+    let publisher =
+        std::str::from_utf8(&publisher).ok().and_then(|name| name.strip_prefix("feed")?.parse::<u64>().ok());
+    let id = publisher.zip(u64::try_from(seq).ok()).map(|(publisher, seq)| (publisher << PUBLISHER_BITS) | seq);
+    Some(id.ok_or("another publisher's number"))
 }
 
 /// Reads the empty table of a schema change and returns its number of added columns; `None` if the bytes end inside it.

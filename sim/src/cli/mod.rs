@@ -1,12 +1,18 @@
 //! Command line of the simulator and the model checker.
 
 mod days;
+mod lease;
 mod model;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, value_parser};
 use elastick::cli::{CliError, USAGE};
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+
+/// End of the help text of both model checkers.
+const VIOLATIONS: &str = "For each violation, a shortest sequence of events that leads to it is printed.";
 
 fn command() -> Command {
     Command::new("elastick-sim")
@@ -14,15 +20,42 @@ fn command() -> Command {
         .about("Runs the production code of elastick in a simulated environment, and checks what it does")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands([days::command(), model::command()])
+        .subcommands([days::command(), model::command(), lease::command()])
 }
 
 fn run(matches: &ArgMatches) -> Result<(), CliError> {
     match matches.subcommand() {
         Some(("days", own)) => days::run(own),
         Some(("model", own)) => model::run(own),
-        _ => Err(CliError::Usage("days or model is expected".to_string())),
+        Some(("lease", own)) => lease::run(own),
+        _ => Err(CliError::Usage("days, model or lease is expected".to_string())),
     }
+}
+
+/// An option of a model checker: how often something may happen.
+fn count(name: &'static str, default: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u8)).default_value(default).help(help)
+}
+
+/// Value of an option made by [`count`].
+fn counted(matches: &ArgMatches, name: &str) -> u8 {
+    matches.get_one::<u8>(name).copied().unwrap_or(0)
+}
+
+/// Shows the progress of a search on a terminal.
+fn progress() -> impl Fn(std::fmt::Arguments<'_>) {
+    let is_terminal = std::io::stderr().is_terminal();
+    move |text| {
+        if is_terminal {
+            eprint!("{text}\r");
+        }
+    }
+}
+
+/// Prints what a model checker has found.
+fn print_found(found: &impl Display) -> Result<(), CliError> {
+    writeln!(std::io::stdout(), "{found}")?;
+    Err(CliError::Failed("an invariant is violated".to_string()))
 }
 
 /// Parses the command line, runs the subcommand, and prints its error to standard error.

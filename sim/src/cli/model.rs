@@ -1,15 +1,13 @@
 //! `elastick-sim model`: checks every order of events up to a bound.
 
+use super::{VIOLATIONS, count, counted, print_found, progress};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use elastick::cli::CliError;
 use elastick_sim::model::{Bounds, Failure, check};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::Duration;
 
 pub fn command() -> Command {
-    let count = |name: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u8)).default_value(default).help(help)
-    };
     Command::new("model")
         .about("Model checker: runs the production code through every order of events up to a bound")
         .arg(count("nodes", "2", "Number of nodes of the first queue"))
@@ -29,11 +27,11 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(u64))
                 .help("Stop after this time and report the states found by then"),
         )
-        .after_help("For each violation, a shortest sequence of events that leads to it is printed.")
+        .after_help(VIOLATIONS)
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
-    let count = |name: &str| matches.get_one::<u8>(name).copied().unwrap_or(0);
+    let count = |name| counted(matches, name);
     let bounds = Bounds {
         nodes: [count("nodes"), count("others")],
         updates: count("updates"),
@@ -47,22 +45,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let time = matches.get_one::<u64>("seconds").copied().map(Duration::from_secs);
     elastick::metrics::bugs::make_fatal();
-    let is_terminal = std::io::stderr().is_terminal();
-    let outcome = check(bounds, time, |states, seen| {
-        if is_terminal {
-            eprint!("{states} states, {seen} of them expanded\r");
-        }
-    });
-    let mut out = std::io::stdout();
-    match outcome {
-        Ok(outcome) => {
-            write!(out, "{outcome}")?;
-            Ok(())
-        }
+    let progress = progress();
+    match check(bounds, time, |states, seen| progress(format_args!("{states} states, {seen} of them expanded"))) {
+        Ok(outcome) => Ok(write!(std::io::stdout(), "{outcome}")?),
         Err(Failure::Bounds(what)) => Err(CliError::Usage(what)),
-        Err(Failure::Found(found)) => {
-            writeln!(out, "{found}")?;
-            Err(CliError::Failed("an invariant is violated".to_string()))
-        }
+        Err(Failure::Found(found)) => print_found(&found),
     }
 }

@@ -53,8 +53,10 @@ impl ModelLinks {
             user: Vec::new(),
             ip: std::net::Ipv4Addr::LOCALHOST.into(),
             capability: 3,
+            explains: false,
             local: true,
             tls: None,
+            gone: elastick::sys::interrupt::Cancel::default(),
             grants,
         };
         self.open.insert(conn, peer);

@@ -119,13 +119,20 @@ impl Tick {
         let options = PlantOptions {
             src: "sym".to_string(),
             dir: Some(PathBuf::from(LOG_DIR)),
+            address: None,
+            lease: None,
+            tenure: None,
             durability: Durability::Os,
+            replica_timeout: std::time::Duration::ZERO,
+            replica_missing: elastick::config::ReplicaMissing::Continue,
             damage: Damage::Stop,
+            keep_days: None,
             mount: RequiredMount::Any,
             batch: None,
             roll: units::roll_time("00:00 UTC")?,
             today: None,
             block_writes: false,
+            coerce: false,
             secret: None,
             limits,
             // Repeated requests would make the state space infinite.
@@ -324,7 +331,7 @@ impl Tick {
                 Some("the journal does not hold the table".to_string())
             }
             _ => {
-                let health = queues::check_health(queue, service.plant.tip(), &mutants::health(&service.plant));
+                let health = queues::check_health(queue, service.plant.tip(), mutants::is_healthy(&service.plant));
                 queues::check(queue).and(health).err().map(|broken| broken.0)
             }
         };
