@@ -9,9 +9,15 @@
 //! password = "…"
 //! roles = ["desk"]
 //! ```
+//!
+//! The tables `[oidc]` and `[ldap]` are in modules of their own.
 
 use super::grants::{Grants, Names, PerTable, Role, Rows};
+use super::ldap::{Ldap, LdapEntry};
+use super::oidc::{Oidc, OidcEntry};
 use super::password::Kept;
+use super::quota::QuotaEntry;
+use super::role_map::RoleMap;
 use crate::q::restrict;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -43,6 +49,8 @@ struct Document {
     roles: BTreeMap<String, RoleEntry>,
     #[serde(default)]
     users: BTreeMap<String, UserEntry>,
+    oidc: Option<OidcEntry>,
+    ldap: Option<LdapEntry>,
 }
 
 #[derive(Deserialize)]
@@ -54,6 +62,8 @@ struct RoleEntry {
     node: Option<Which>,
     #[serde(default)]
     operator: bool,
+    #[serde(default)]
+    limits: QuotaEntry,
 }
 
 #[derive(Deserialize)]
@@ -164,6 +174,8 @@ impl RoleEntry {
             operator: self.operator,
             by_name: true,
             proved: false,
+            quota: self.limits.quota()?,
+            identity: None,
         })
     }
 }
@@ -175,34 +187,101 @@ pub(super) struct User {
     pub(super) grants: Arc<Grants>,
 }
 
+/// Users of a file, and the services that know others.
+#[derive(Default)]
+pub(super) struct Parsed {
+    pub(super) users: BTreeMap<Vec<u8>, User>,
+    pub(super) oidc: Option<Arc<Oidc>>,
+    pub(super) ldap: Option<Arc<Ldap>>,
+}
+
+/// The roles of a file, by name.
+struct Roles(BTreeMap<String, Grants>);
+
+impl Roles {
+    /// # Errors
+    /// A role with the name of a built-in one, or with a wrong where-clause.
+    fn of(entries: BTreeMap<String, RoleEntry>) -> Result<Roles, String> {
+        let mut roles: BTreeMap<String, Grants> =
+            Role::ALL.map(|role| (role.name().to_string(), Grants::only(role))).into();
+        for (name, entry) in entries {
+            if roles.contains_key(&name) {
+                return Err(format!("[roles.{name}]: {name} is a built-in role; choose another name"));
+            }
+            let grants = entry.grants().map_err(|reason| format!("[roles.{name}]: {reason}"))?;
+            roles.insert(name, grants);
+        }
+        Ok(Roles(roles))
+    }
+
+    /// Returns what all roles of a list give together.
+    ///
+    /// # Errors
+    /// A role that there is not, with the place that names it.
+    fn united(&self, names: &[String], place: &str) -> Result<Grants, String> {
+        let mut grants = Grants { by_name: true, ..Grants::default() };
+        for name in names {
+            let known = || self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let role =
+                self.0.get(name).ok_or_else(|| format!("{place}: there is no role {name:?}; roles are {}", known()))?;
+            grants.unite(role);
+        }
+        Ok(grants)
+    }
+
+    /// Returns the roles of the users of a service. `fold` gives a value the form in which it is looked up.
+    fn mapped(
+        &self,
+        service: &str,
+        every_user: &[String],
+        by_value: &BTreeMap<String, Vec<String>>,
+        fold: impl Fn(&str) -> String,
+    ) -> Result<RoleMap, String> {
+        let every = match every_user {
+            [] => Grants::default(),
+            names => self.united(names, &format!("[{service}] every_user"))?,
+        };
+        let mut roles = RoleMap { every, by_value: BTreeMap::new() };
+        for (value, names) in by_value {
+            let grants = self.united(names, &format!("[{service}.roles] {value:?}"))?;
+            if roles.by_value.insert(fold(value), grants).is_some() {
+                return Err(format!("[{service}.roles]: {value:?} occurs twice, apart from upper and lower case"));
+            }
+        }
+        Ok(roles)
+    }
+}
+
 /// Parses a users file.
 ///
 /// # Errors
 /// What is wrong, with line and column or with the user's name.
-pub(super) fn parse(text: &str) -> Result<BTreeMap<Vec<u8>, User>, String> {
-    let document: Document = toml::from_str(text).map_err(|error| error.to_string())?;
-    let mut roles: BTreeMap<String, Grants> =
-        Role::ALL.map(|role| (role.name().to_string(), Grants::only(role))).into();
-    for (name, entry) in document.roles {
-        if roles.contains_key(&name) {
-            return Err(format!("[roles.{name}]: {name} is a built-in role; choose another name"));
-        }
-        let grants = entry.grants().map_err(|reason| format!("[roles.{name}]: {reason}"))?;
-        roles.insert(name, grants);
-    }
+pub(super) fn parse(text: &str) -> Result<Parsed, String> {
+    let document: Document = toml::from_str(text).map_err(|error| {
+        // Its own text shows the line, which may have a password.
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        format!("line {}: {}", before.matches('\n').count().saturating_add(1), error.message())
+    })?;
+    let roles = Roles::of(document.roles)?;
     let user = |(name, entry): (String, UserEntry)| {
-        let mut grants = Grants { by_name: true, ..Grants::default() };
-        for role in &entry.roles {
-            let known = || roles.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let role = roles
-                .get(role)
-                .ok_or_else(|| format!("[users.{name}]: there is no role {role:?}; roles are {}", known()))?;
-            grants.unite(role);
-        }
+        let place = format!("[users.{name}]");
+        let grants = roles.united(&entry.roles, &place)?;
         let password = entry.password.map_or(Ok(Kept::None), |text| Kept::read(text.as_bytes()));
-        let password = password.map_err(|reason| format!("[users.{name}]: {reason}"))?;
+        let password = password.map_err(|reason| format!("{place}: {reason}"))?;
         let user = User { password, certificates: entry.certificates, grants: Arc::new(grants) };
-        Ok((name.into_bytes(), user))
+        Ok::<_, String>((name.into_bytes(), user))
     };
-    document.users.into_iter().map(user).collect()
+    let oidc = |entry: OidcEntry| {
+        let roles = roles.mapped("oidc", &entry.every_user, &entry.roles, str::to_string)?;
+        Oidc::of(entry, roles).map(Arc::new).map_err(|reason| format!("[oidc]: {reason}"))
+    };
+    let ldap = |entry: LdapEntry| {
+        let roles = roles.mapped("ldap", &entry.every_user, &entry.roles, str::to_lowercase)?;
+        Ldap::of(entry, roles).map(Arc::new).map_err(|reason| format!("[ldap]: {reason}"))
+    };
+    Ok(Parsed {
+        users: document.users.into_iter().map(user).collect::<Result<_, _>>()?,
+        oidc: document.oidc.map(oidc).transpose()?,
+        ldap: document.ldap.map(ldap).transpose()?,
+    })
 }

@@ -1,6 +1,9 @@
 //! What a connection may do. Pure.
 
+use super::identity::Identity;
+use super::quota::Quota;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a call needs of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +149,10 @@ pub struct Grants {
     pub by_name: bool,
     /// The connection has proved that it is a node, which is no matter of its user.
     pub proved: bool,
+    /// How much of the process it may use.
+    pub quota: Quota,
+    /// The user as an identity service knows it; `None` for a user of the file.
+    pub identity: Option<Arc<Identity>>,
 }
 
 impl Grants {
@@ -194,6 +201,7 @@ impl Grants {
         self.operator |= other.operator;
         self.by_name |= other.by_name;
         self.proved |= other.proved;
+        self.quota.unite(&other.quota);
     }
 
     /// Adds the role of a node that has proved itself.
@@ -211,6 +219,11 @@ impl Grants {
             Role::Node => self.node.is_some(),
             Role::Operator => self.operator,
         }
+    }
+
+    /// Whether the user may query all rows of a table. A rejected update shows to nobody else: its rows are of no selection.
+    pub fn reads_all_of(&self, table: &[u8]) -> bool {
+        self.query.of(table) == Some(Rows::All)
     }
 
     /// Whether every row of every table may be queried.

@@ -2,10 +2,25 @@
 
 use crate::config::Listen;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 
 /// What a process without users says at its start.
-pub const LOOPBACK_NOTE: &str = "there is no users file (-u, -U), so only this machine can connect: --open lifts that, and then everyone who \
-                                 reaches the port has every role";
+const LOOPBACK_NOTE: &str = "there is no users file (-u, -U), so only this machine can connect: --open lifts that, and then everyone who \
+                             reaches the port has every role";
+
+/// Logs who may connect. `users`: the users file, if there is one; `checked`: it or `.z.pw` checks logins.
+pub fn log_who_may_connect(users: Option<&Path>, checked: bool, open: bool) {
+    match users {
+        Some(file) => tracing::info!("the users of {} may connect, each with the roles given there", file.display()),
+        None if checked => {
+            tracing::info!(".z.pw decides who may connect; whom it admits may publish, subscribe and query")
+        }
+        None if open => {
+            tracing::warn!("--open without a users file: everyone who reaches the port may connect, with every role");
+        }
+        None => tracing::info!("{LOOPBACK_NOTE}"),
+    }
+}
 
 /// Returns where to listen. A process that checks users (`checked`), or need not (`open`), listens where `-p` says; any other on
 /// loopback only.

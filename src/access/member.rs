@@ -19,7 +19,7 @@ const MIN_SECRET_BYTES: usize = 16;
 /// A number that is used once.
 pub type Nonce = [u8; 32];
 
-/// An HMAC-SHA-256.
+/// HMAC-SHA-256 with the cluster's secret over the [`Side`], both nonces and the node's name.
 pub type Proof = [u8; 32];
 
 /// Who computes a proof, so that neither side's can be returned to it as the other's.

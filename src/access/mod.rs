@@ -4,23 +4,34 @@
 //! checked against them once, before it is dispatched.
 
 mod brake;
+mod external;
 mod file;
 mod grants;
+mod identity;
 mod kdb_file;
+pub mod ldap;
 mod listen;
 pub mod member;
+pub mod oidc;
+mod one_or_more;
 mod password;
+mod quota;
+mod role_map;
+mod url;
 mod users;
-mod watch;
 
 #[cfg(test)]
 mod tests;
 
 pub use brake::Brake;
+pub use external::{BindLogin, ExternalError, ExternalLogin, TokenLogin};
 pub use file::FileError;
 pub use grants::{Grants, Names, PerTable, Role, Rows};
-pub use listen::{LOOPBACK_NOTE, listen_on};
+pub use identity::Identity;
+pub use listen::{listen_on, log_who_may_connect};
 pub use password::{Verify, hashed};
+pub use quota::Quota;
+pub use url::Url;
 pub use users::{Anyone, Users, WithCluster, open};
 
 use crate::q::QError;
@@ -40,13 +51,15 @@ pub enum Check {
     Admitted(Arc<Grants>),
     /// The password's hash is slow to compute: not on the event loop.
     Slow(Verify),
+    /// An identity service decides: not on the event loop either.
+    External(ExternalLogin),
 }
 
 impl Check {
-    /// Returns what the user may do, computing a slow hash at once.
+    /// Returns what the user may do, computing a slow hash at once. No identity service is asked.
     pub fn decide(self) -> Option<Arc<Grants>> {
         match self {
-            Check::Refused => None,
+            Check::Refused | Check::External(_) => None,
             Check::Admitted(grants) => Some(grants),
             Check::Slow(verify) => verify.run(),
         }
@@ -61,6 +74,24 @@ pub trait Access: Send {
     /// Returns what a user may do whose name was verified in another way (by `.z.ac`); `None` for an unknown user.
     fn grants(&self, user: &[u8]) -> Option<Arc<Grants>>;
 
+    /// Whether a file has this user, in upper or lower case.
+    fn is_named(&self, _user: &[u8]) -> bool {
+        false
+    }
+
+    /// Returns what a user may do whom an identity service knows.
+    ///
+    /// # Errors
+    /// Why the user may do nothing.
+    fn identified(&self, _identity: &Arc<Identity>) -> Result<Arc<Grants>, &'static str> {
+        Err("this process takes no users of identity services")
+    }
+
+    /// Whether a token may be the password.
+    fn takes_tokens(&self) -> bool {
+        false
+    }
+
     /// Returns the user that a verified certificate with this name stands for.
     fn of_certificate(&self, _name: &str) -> Option<Vec<u8>> {
         None
@@ -69,7 +100,7 @@ pub trait Access: Send {
     /// Starts to watch the file that the users come from, if there is one; `wake` is called when [`Access::reload`] has something to do.
     ///
     /// # Errors
-    /// The system's, if it has no thread left.
+    /// The operating system's, if no thread can be started.
     fn watch(&mut self, _wake: Box<dyn Fn() + Send>) -> io::Result<()> {
         Ok(())
     }

@@ -110,7 +110,7 @@ fn users_of_kdb_are_clients_and_named_ones_operators() {
 
 #[test]
 fn a_user_has_the_union_of_the_roles() {
-    let users = file::parse(FIRM).unwrap();
+    let users = file::parse(FIRM).unwrap().users;
     let of = |name: &str| Arc::clone(&users.get(name.as_bytes()).unwrap().grants);
     let (feed, ann, bob) = (of("feed"), of("ann"), of("bob"));
     assert!(feed.publishes(b"trade") && !feed.has(Role::Query) && !feed.has(Role::Subscribe));
@@ -141,10 +141,11 @@ fn a_wrong_file_is_refused_with_the_place() {
         ("[users.ann]\npassword = \"a\"\n", "missing field `roles`"),
         ("[roles.node]\nnode = true\n", "built-in role"),
         ("[roles.desk]\nquery = 3\n", "for each table true or a where-clause"),
-        ("[roles.desk\n", "line 1"),
+        ("[roles.desk\n", "line 1: "),
+        ("[users.ann]\npassword = \"s3cret\nroles = []\n", "line 2: "),
     ] {
         let reason = refused(text);
-        assert!(reason.contains(place), "{text}: {reason}");
+        assert!(reason.contains(place) && !reason.contains("s3cret"), "{text}: {reason}");
     }
 }
 
@@ -166,4 +167,82 @@ fn without_users_named_operators_are_the_only_ones() {
     assert!(has(&named, b"ann") && !has(&named, b"bob"));
     let checked = Anyone::checked(operators(&[]));
     assert!(!has(&checked, b"ann") && !checked.check(b"ann", b"").decide().unwrap().has(Role::Node));
+}
+
+const OUTSIDE: &str = r#"
+    [users.ann]
+    password = "a"
+    roles = ["query"]
+
+    [oidc]
+    jwks = "/keys.json"
+    issuer = "https://sso"
+    audience = "elastick"
+    roles_claim = "groups"
+    [oidc.roles]
+    traders = ["query"]
+
+    [ldap]
+    url = "ldaps://dc1"
+    bind_dn = "uid={user},dc=x"
+    group_base = "dc=x"
+    group_filter = "(member={dn})"
+    [ldap.roles]
+    Traders = ["publish"]
+"#;
+
+fn identity(by: &str, user: &str, values: &[&str]) -> Arc<Identity> {
+    let values = values.iter().map(|value| value.to_string()).collect();
+    Arc::new(Identity { by: by.into(), user: user.as_bytes().to_vec(), values, until: None })
+}
+
+#[test]
+fn the_file_decides_first_then_the_issuer_then_the_directory() {
+    let token = "eyJhbGciOiJFUzI1NiJ9.e30.AA";
+    let users = users("outside.toml", OUTSIDE, &[]).unwrap();
+    for (user, password, wanted) in [
+        ("ann", "a", "admitted"),
+        ("ann", "b", "refused"),
+        // A name in the file gets nowhere else, in no spelling.
+        ("ann", token, "refused"),
+        ("ANN", "b", "refused"),
+        ("bob", token, "token"),
+        ("", token, "token"),
+        ("bob", "b", "bind"),
+        ("bob", "", "refused"),
+        ("", "b", "refused"),
+        ("bob ", "b", "refused"),
+    ] {
+        let found = match users.check(user.as_bytes(), password.as_bytes()) {
+            Check::Admitted(_) => "admitted",
+            Check::Refused => "refused",
+            Check::Slow(_) => "slow",
+            Check::External(ExternalLogin::Token(_)) => "token",
+            Check::External(ExternalLogin::Bind(_)) => "bind",
+        };
+        assert_eq!(found, wanted, "{user}:{password}");
+    }
+}
+
+#[test]
+fn roles_of_an_identity_are_those_of_its_values_at_its_own_service() {
+    let users = users("identity.toml", OUTSIDE, &[]).unwrap();
+    for (by, user, values, wanted) in [
+        ("https://sso", "bob", vec!["traders", "x"], Ok([false, true])),
+        ("ldaps://dc1", "bob", vec!["traders"], Ok([true, false])),
+        ("https://sso", "bob", vec!["Traders"], Err("no role")),
+        ("https://sso", "bob", vec![], Err("no role")),
+        ("https://sso", "ann", vec!["traders"], Err("in the users file")),
+        ("https://sso", "cluster", vec!["traders"], Err("in the users file")),
+        ("https://evil", "bob", vec!["traders"], Err("any more")),
+    ] {
+        match (users.identified(&identity(by, user, &values)), wanted) {
+            (Ok(grants), Ok(wanted)) => {
+                assert_eq!([Role::Publish, Role::Query].map(|role| grants.has(role)), wanted, "{by} {values:?}");
+                assert!(grants.by_name && !grants.has(Role::Node) && grants.identity.is_some());
+            }
+            (Err(reason), Err(wanted)) => assert!(reason.contains(wanted), "{by} {user}: {reason}"),
+            (found, wanted) => panic!("{by} {user} {values:?}: {found:?}, not {wanted:?}"),
+        }
+    }
 }

@@ -1,21 +1,34 @@
 //! The users of a process.
 
-use super::file::{self, FileError, User};
+use super::external::{BindLogin, ExternalLogin, TokenLogin};
+use super::file::{self, FileError, Parsed, User};
+use super::identity::Identity;
+use super::ldap::Ldap;
 use super::member::CLUSTER_USER;
+use super::oidc::{Oidc, is_token};
 use super::password::{Kept, Verify};
-use super::watch;
 use super::{Access, Check, Grants, kdb_file};
+use crate::config::watch::watch;
+use crate::metrics::{self, Id};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How often the users file is compared with the one last read.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Users of a file, with their passwords and roles.
 pub struct Users {
     users: BTreeMap<Vec<u8>, User>,
     /// A slow hash, computed for unknown users too: how long a login takes must not show which users exist.
     any_hash: Option<Arc<str>>,
+    /// Issuer of tokens, and directory, for users who are not in the file.
+    oidc: Option<Arc<Oidc>>,
+    ldap: Option<Arc<Ldap>>,
     path: PathBuf,
     operators: BTreeSet<Vec<u8>>,
     /// Users of changed files.
@@ -31,13 +44,15 @@ impl Users {
     pub fn read(path: &Path, operators: &BTreeSet<Vec<u8>>) -> Result<Users, FileError> {
         let wrong = |reason| FileError { what: "users (-u, -U)", path: path.to_path_buf(), reason };
         let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let mut users = if path.extension().is_some_and(|ending| ending == "toml") {
+        let Parsed { mut users, oidc, ldap } = if path.extension().is_some_and(|ending| ending == "toml") {
             let text = str::from_utf8(&bytes).map_err(|_| wrong("is not UTF-8".to_string()))?;
             file::parse(text).map_err(wrong)?
         } else {
             let client = Arc::new(Grants::client());
             let user = |password| User { password, certificates: Vec::new(), grants: Arc::clone(&client) };
-            kdb_file::parse(&bytes).map_err(wrong)?.into_iter().map(|(name, kept)| (name, user(kept))).collect()
+            let users =
+                kdb_file::parse(&bytes).map_err(wrong)?.into_iter().map(|(name, kept)| (name, user(kept))).collect();
+            Parsed { users, ..Parsed::default() }
         };
         for name in operators {
             if let Some(user) = users.get_mut(name) {
@@ -49,7 +64,7 @@ impl Users {
             _ => None,
         });
         let (path, operators) = (path.to_path_buf(), operators.clone());
-        Ok(Users { users, any_hash, path, operators, changed: None })
+        Ok(Users { users, any_hash, oidc, ldap, path, operators, changed: None })
     }
 
     /// Returns how many passwords are kept in each weak form.
@@ -63,13 +78,40 @@ impl Users {
     }
 }
 
+impl Users {
+    /// Returns the login as an identity service decides it: `None` if there is no service for it, and none inside if no service need be
+    /// asked. A token is never sent to the directory.
+    fn external(&self, user: &[u8], password: &[u8]) -> Option<Option<ExternalLogin>> {
+        if let Some(oidc) = self.oidc.as_ref().filter(|_| is_token(password)) {
+            let login = TokenLogin { oidc: Arc::clone(oidc), user: user.to_vec(), token: password.to_vec() };
+            return Some(Some(ExternalLogin::Token(login)));
+        }
+        let ldap = self.ldap.as_ref()?;
+        // A bind with a name and no password succeeds with any name: it is anonymous (RFC 4513, 5.1.2).
+        let folded = ldap.folded(user).filter(|_| !password.is_empty());
+        // Another spelling of a name in the file, which the directory takes for the same.
+        let folded = folded.filter(|name| !self.is_named(name.as_bytes()));
+        Some(
+            folded.map(|user| {
+                ExternalLogin::Bind(BindLogin { ldap: Arc::clone(ldap), user, password: password.to_vec() })
+            }),
+        )
+    }
+}
+
 impl Access for Users {
     fn check(&self, user: &[u8], password: &[u8]) -> Check {
         let verify = |hash: &Arc<str>, grants| {
             Check::Slow(Verify { hash: Arc::clone(hash), password: password.to_vec(), grants })
         };
-        let user = self.users.get(user);
-        match (user.map(|user| (&user.password, &user.grants)), &self.any_hash) {
+        let known = self.users.get(user);
+        // A name in the file is the file's: its password is never sent anywhere, and no service can give the name to somebody else.
+        if known.is_none()
+            && let Some(login) = self.external(user, password)
+        {
+            return login.map_or(Check::Refused, Check::External);
+        }
+        match (known.map(|user| (&user.password, &user.grants)), &self.any_hash) {
             (Some((Kept::Argon2(hash), grants)), _) => verify(hash, Some(Arc::clone(grants))),
             (Some((kept, grants)), _) if kept.is(password) => Check::Admitted(Arc::clone(grants)),
             (Some(_), _) | (None, None) => Check::Refused,
@@ -81,6 +123,25 @@ impl Access for Users {
         self.users.get(user).map(|user| Arc::clone(&user.grants))
     }
 
+    fn is_named(&self, user: &[u8]) -> bool {
+        self.users.keys().any(|own| own.eq_ignore_ascii_case(user))
+    }
+
+    fn identified(&self, identity: &Arc<Identity>) -> Result<Arc<Grants>, &'static str> {
+        if self.users.contains_key(&identity.user) || identity.user == CLUSTER_USER.as_bytes() {
+            return Err("the name is that of a user in the users file");
+        }
+        let of_issuer = self.oidc.as_ref().filter(|oidc| oidc.issuer == identity.by).map(|oidc| &oidc.roles);
+        let of_directory = self.ldap.as_ref().filter(|ldap| ldap.name == identity.by).map(|ldap| &ldap.roles);
+        let roles = of_issuer.or(of_directory).ok_or("the users file does not name this identity service any more")?;
+        let grants = roles.grants(&identity.values).ok_or("the user has no role ([oidc.roles], [ldap.roles])")?;
+        Ok(Arc::new(Grants { identity: Some(Arc::clone(identity)), ..grants }))
+    }
+
+    fn takes_tokens(&self) -> bool {
+        self.oidc.is_some()
+    }
+
     fn of_certificate(&self, name: &str) -> Option<Vec<u8>> {
         let mut users = self.users.iter();
         users.find(|(_, user)| user.certificates.iter().any(|own| own == name)).map(|(name, _)| name.clone())
@@ -88,8 +149,23 @@ impl Access for Users {
 
     fn watch(&mut self, wake: Box<dyn Fn() + Send>) -> io::Result<()> {
         let (path, operators) = (self.path.clone(), self.operators.clone());
-        let read = move || Users::read(&path, &operators);
-        self.changed = Some(watch::start(self.path.clone(), read, wake)?);
+        let (changed, users) = channel();
+        self.changed = Some(users);
+        let read = move || match Users::read(&path, &operators).map(|users| changed.send(users)) {
+            Ok(Ok(())) => {
+                wake();
+                ControlFlow::Continue(())
+            }
+            // The event loop has ended.
+            Ok(Err(_)) => ControlFlow::Break(()),
+            Err(error) => {
+                metrics::count(Id::UsersReloadFailures);
+                tracing::error!(%error, "the users as last read stay in force");
+                ControlFlow::Continue(())
+            }
+        };
+        let file = self.path.clone();
+        watch("users", WATCH_INTERVAL, move || vec![file.clone()], read)?;
         Ok(())
     }
 
@@ -97,6 +173,7 @@ impl Access for Users {
         let Some(users) = self.changed.as_ref().and_then(|changed| changed.try_iter().last()) else { return false };
         tracing::info!(path = %self.path.display(), users = users.users.len(), "the users file was read again");
         (self.users, self.any_hash) = (users.users, users.any_hash);
+        (self.oidc, self.ldap) = (users.oidc, users.ldap);
         true
     }
 
@@ -140,6 +217,18 @@ impl Access for WithCluster {
             true => Some(Arc::default()),
             false => self.0.grants(user),
         }
+    }
+
+    fn is_named(&self, user: &[u8]) -> bool {
+        self.0.is_named(user)
+    }
+
+    fn identified(&self, identity: &Arc<Identity>) -> Result<Arc<Grants>, &'static str> {
+        self.0.identified(identity)
+    }
+
+    fn takes_tokens(&self) -> bool {
+        self.0.takes_tokens()
     }
 
     fn of_certificate(&self, name: &str) -> Option<Vec<u8>> {

@@ -21,6 +21,13 @@ pub struct Address {
     pub password: String,
 }
 
+impl Address {
+    /// Whether it is that of a Unix socket: by port, or, for a host that is a path, in that directory.
+    pub fn is_unix(&self) -> bool {
+        self.host == UNIX || self.host.starts_with('/')
+    }
+}
+
 impl FromStr for Address {
     type Err = String;
 

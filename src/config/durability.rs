@@ -16,6 +16,33 @@ pub enum Durability {
     Group(Duration),
     /// Synced to disk before the update is published or acknowledged.
     Each,
+    /// As `Group`, and acknowledged after the sync of so many followers as well.
+    Replica { followers: u32, sync: Duration },
+}
+
+/// Followers that a tickerplant may wait for.
+const MAX_REPLICAS: u32 = 8;
+/// Interval between syncs under `replica(N)`.
+const REPLICA_SYNC: Duration = Duration::from_millis(5);
+
+impl Durability {
+    /// Returns what the reply to a sync publisher promises.
+    pub fn promise(self) -> &'static str {
+        match self {
+            Durability::None => "a reply means accepted; a crash loses what is still buffered",
+            Durability::Os => "a reply means written; a power cut may lose the last seconds",
+            Durability::Group(_) | Durability::Each => "a reply means synced to disk",
+            Durability::Replica { .. } => "a reply means synced to disk here and by followers, unless these are away",
+        }
+    }
+
+    /// Interval in which a thread of its own syncs the log, if one does.
+    pub fn group_interval(self) -> Option<Duration> {
+        match self {
+            Durability::Group(interval) | Durability::Replica { sync: interval, .. } => Some(interval),
+            Durability::None | Durability::Os | Durability::Each => None,
+        }
+    }
 }
 
 impl FromStr for Durability {
@@ -29,10 +56,19 @@ impl FromStr for Durability {
             "each" => return Ok(Durability::Each),
             _ => {}
         }
-        match text.strip_prefix("group(").and_then(|rest| rest.strip_suffix(')')) {
-            Some(time) => units::millis(time).map(Durability::Group),
-            None => Err(format!("{text:?} is not a durability; use none, os, group(TIME) or each")),
+        let inside = |name: &str| text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')');
+        if let Some(time) = inside("group") {
+            return units::millis(time).map(Durability::Group);
         }
+        let Some(replicas) = inside("replica") else {
+            return Err(format!("{text:?} is not a durability; use none, os, group(TIME), each or replica(COUNT)"));
+        };
+        let (count, time) = replicas.split_once(',').map_or((replicas, None), |(count, time)| (count, Some(time)));
+        let followers = count.trim().parse().ok().filter(|count| (1..=MAX_REPLICAS).contains(count));
+        let followers =
+            followers.ok_or_else(|| format!("{text:?}: 1 to {MAX_REPLICAS} followers can be waited for"))?;
+        let sync = time.map_or(Ok(REPLICA_SYNC), units::millis)?;
+        Ok(Durability::Replica { followers, sync })
     }
 }
 
@@ -43,6 +79,29 @@ impl fmt::Display for Durability {
             Durability::Os => f.write_str("os"),
             Durability::Group(time) => write!(f, "group({time:?})"),
             Durability::Each => f.write_str("each"),
+            Durability::Replica { followers, sync: REPLICA_SYNC } => write!(f, "replica({followers})"),
+            Durability::Replica { followers, sync } => write!(f, "replica({followers},{sync:?})"),
+        }
+    }
+}
+
+/// What happens under `replica(N)` while fewer than N followers confirm in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaMissing {
+    /// Updates are acknowledged once they are synced here.
+    Continue,
+    /// Updates are rejected.
+    Refuse,
+}
+
+impl FromStr for ReplicaMissing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ReplicaMissing, String> {
+        match text.trim() {
+            "continue" => Ok(ReplicaMissing::Continue),
+            "refuse" => Ok(ReplicaMissing::Refuse),
+            _ => Err(format!("{text:?} is not a way to go on without followers; use continue or refuse")),
         }
     }
 }
@@ -98,10 +157,12 @@ mod tests {
 
     #[test]
     fn durability_is_read_as_it_is_written() {
-        for text in ["none", "os", "group(5ms)", "each"] {
+        for text in ["none", "os", "group(5ms)", "each", "replica(1)", "replica(2,20ms)"] {
             assert_eq!(text.parse::<Durability>().map(|d| d.to_string()), Ok(text.to_string()));
         }
         assert_eq!("group(20)".parse(), Ok(Durability::Group(Duration::from_millis(20))));
-        assert!("sometimes".parse::<Durability>().is_err());
+        for wrong in ["sometimes", "replica(0)", "replica(9)", "replica(x)", "replica(1", "replica(1,soon)"] {
+            assert!(wrong.parse::<Durability>().is_err(), "{wrong}");
+        }
     }
 }

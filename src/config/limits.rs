@@ -1,11 +1,31 @@
 //! Every limit of the system: name, default, unit and meaning. Each is also an option `--limit-…`.
 
-use super::options::{Opt, OptionSpec, Program};
+use super::options::{self, Opt, OptionSpec, Program};
 use super::settings::{ConfigError, Settings};
 use super::units;
 use crate::table::symbol;
 
 use Program::{Feed, Log, Rdb, Tick};
+
+/// Unit of a limit's value, named after its parser in [`units`].
+#[allow(non_camel_case_types)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    bytes,
+    count,
+    nanoseconds,
+}
+
+impl Unit {
+    /// How `--help` names a value of this unit; its parser takes that notation.
+    const fn notation(self) -> &'static str {
+        match self {
+            Unit::bytes => "SIZE",
+            Unit::count => "COUNT",
+            Unit::nanoseconds => "TIME",
+        }
+    }
+}
 
 /// `field, "option", unit, value, "value as text", [programs], "help";` defines a field of [`Limits`] and a row of `LIMITS`.
 macro_rules! limits {
@@ -23,15 +43,12 @@ macro_rules! limits {
             $(pub static $field: Opt<u64> = Opt {
                     spec: OptionSpec {
                         name: $name,
-                        letter: None,
-                        position: 0,
-                        value: stringify!($unit),
+                        value: Unit::$unit.notation(),
                         default: Some($default),
                         help: $help,
-                        empty: false,
-                    variables: &[],
                         programs: &[$($program),*],
                         check: |text| units::$unit(text).map(drop),
+                        ..options::BLANK
                     },
                     parse: units::$unit,
                 };)*
@@ -48,9 +65,14 @@ macro_rules! limits {
             /// All limits, in the order of the table.
             pub const ALL: &[Limit] = &[$(Limit::$field),*];
 
-            /// Returns the option; the unit is the spec's `value`: `bytes`, `count` or `nanoseconds`.
+            /// Returns the option.
             pub fn spec(self) -> &'static OptionSpec {
                 match self { $(Limit::$field => &entries::$field.spec,)* }
+            }
+
+            /// Returns the unit of [`Limits::get`].
+            pub fn unit(self) -> Unit {
+                match self { $(Limit::$field => Unit::$unit,)* }
             }
         }
 
@@ -103,16 +125,31 @@ limits! {
         "Maximum number of connections of one address";
     user_connections, "limit-user-connections", count, 1024, "1024", [Tick, Rdb],
         "Maximum number of connections of one user, where users are checked";
+    user_queries, "limit-user-queries", count, 1024, "1024", [Tick, Rdb],
+        "Maximum number of queries of one user that are in evaluation or wait for a query thread; a role may set another (users \
+         file)";
+    user_symbol_bytes, "limit-user-symbols", bytes, 16 << 20, "16MiB", [Tick, Rdb],
+        "Symbols that the queries of one user add to a process, each with 64 bytes more; a role may set another";
+    user_outbox_bytes, "limit-user-outbox", bytes, 512 << 20, "512MiB", [Tick, Rdb],
+        "Send buffers of all connections of one user, where users are checked; above it each may hold at most 1 MiB. A role may set another";
+    idle_ns, "limit-idle", nanoseconds, 0, "0", [Tick, Rdb],
+        "Time after which a client is disconnected that neither sends nor receives anything, and has no subscription; 0 for never";
     half_open, "limit-half-open", count, 512, "512", [Tick, Rdb],
         "Maximum number of connections that have not logged in; above it the oldest one of the address with the most is closed";
     reserved_connections, "limit-reserved-connections", count, 64, "64", [Tick, Rdb],
         "Of --limit-connections, those that only users with the role node or operator may use";
-    handshake_bytes, "limit-handshake", bytes, 1 << 10, "1KiB", [Tick, Rdb],
-        "Maximum length of a handshake: user, password and capability byte";
+    handshake_bytes, "limit-handshake", bytes, 16 << 10, "16KiB", [Tick, Rdb],
+        "Maximum length of a handshake: user, password and capability byte; a password may be a token";
     handshake_ns, "limit-handshake-time", nanoseconds, 5_000_000_000, "5s", [Tick, Rdb],
         "Time within which a client must complete its handshake";
     logins, "limit-logins", count, 64, "64", [Tick, Rdb],
         "Maximum number of logins whose password hash (Argon2) waits to be computed";
+    identity_logins, "limit-identity-logins", count, 64, "64", [Tick, Rdb],
+        "Logins with a token that may wait for the issuer's keys, and as many that may wait for an LDAP server";
+    identity_ns, "limit-identity-time", nanoseconds, 3_000_000_000, "3s", [Tick, Rdb],
+        "Time within which an OpenID Connect issuer or an LDAP server must answer a request, or all those of a login";
+    identity_bytes, "limit-identity-answer", bytes, 1 << 20, "1MiB", [Tick, Rdb],
+        "Maximum length of an answer of an OpenID Connect issuer or an LDAP server";
     tls_handshakes, "limit-tls-handshakes", count, 1024, "1024", [Tick, Rdb],
         "Steps of TLS handshakes that may wait for a thread; a client beyond them is disconnected";
     inbox_bytes, "limit-inbox", bytes, 256 << 20, "256MiB", [Tick, Rdb],
@@ -128,10 +165,18 @@ limits! {
         "Maximum number of fan-out groups: distinct subscriptions (tables, symbols, message form)";
     queue_subscribers, "limit-queue-subscribers", count, 1024, "1024", [Tick],
         "Maximum number of subscribers in all queues together, lost ones not counted";
+    followers, "limit-followers", count, 8, "8", [Tick],
+        "Maximum number of tickerplants that copy the log of this one (--follow)";
     quarantine_updates, "limit-quarantine-updates", count, 10_000, "10000", [Tick],
         "Rejected updates kept in the quarantine";
     quarantine_bytes, "limit-quarantine", bytes, 64 << 20, "64MiB", [Tick],
         "Bytes of rejected updates kept in the quarantine";
+    held_responses_bytes, "limit-held-responses", bytes, 4 << 20, "4MiB", [Tick],
+        "Bytes of responses that wait until rejected updates are in their file (.u.rejected); a further response does not wait";
+    publishers, "limit-publishers", count, 1_000, "1000", [Tick],
+        "Maximum number of publisher ids, whose sequence numbers are kept (.u.seq)";
+    publisher_id_bytes, "limit-publisher-id", bytes, 64, "64", [Tick],
+        "Maximum length of a publisher id";
     symbols, "limit-symbols", count, 50_000_000, "50000000", [Tick, Rdb],
         "Maximum number of distinct symbols in a process";
     symbol_bytes, "limit-symbol-bytes", bytes, 4 << 30, "4GiB", [Tick, Rdb],
@@ -161,12 +206,14 @@ limits! {
         "Memory limit of a client's query";
     globals_bytes, "limit-globals", bytes, 64 << 20, "64MiB", [Tick],
         "Serialised size of all client-defined globals on the tickerplant";
+    user_globals_bytes, "limit-user-globals", bytes, 16 << 20, "16MiB", [Tick, Rdb],
+        "Bytes of the globals of one user, where roles give each user globals of its own";
     core_calls, "limit-core-calls", count, 128, "128", [Tick],
         "Calls of .u inside clients' expressions that the tickerplant's main thread performs between two reads of \
          its connections; further ones wait";
     http_connections, "limit-http-connections", count, 64, "64", [Tick, Rdb],
         "Maximum number of HTTP connections";
-    http_request_bytes, "limit-http-request", bytes, 8 << 10, "8KiB", [Tick, Rdb],
+    http_request_bytes, "limit-http-request", bytes, 16 << 10, "16KiB", [Tick, Rdb],
         "Maximum size of an HTTP request line and headers";
     http_body_bytes, "limit-http-body", bytes, 1 << 20, "1MiB", [Tick, Rdb],
         "Maximum size of an HTTP POST body";
@@ -176,6 +223,11 @@ limits! {
         "Time within which an HTTP client must send a request, and read the response";
     http_idle_ns, "limit-http-idle", nanoseconds, 120_000_000_000, "2m", [Tick, Rdb],
         "Idle timeout of an HTTP connection between two requests";
+    audit_queue, "limit-audit-queue", count, 10_000, "10000", [Tick, Rdb],
+        "Records that may wait to be written to the audit log; further ones are dropped and counted, or with \
+         --audit-required their calls are rejected";
+    audit_text_bytes, "limit-audit-text", bytes, 4 << 10, "4KiB", [Tick, Rdb],
+        "Bytes of a query's text in the audit log; a longer one is cut";
     log_read_chunk_bytes, "limit-log-read-chunk", bytes, 1 << 20, "1MiB", [Tick, Rdb, Feed, Log],
         "Size of one read from the log";
     log_buffer_bytes, "limit-log-buffer", bytes, 4 << 20, "4MiB", [Tick],

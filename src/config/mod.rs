@@ -4,19 +4,32 @@
 //! keeps its source, so that an error names the flag, variable or key to change.
 
 pub mod address;
+pub mod addresses;
+pub mod audit;
+pub mod closest;
 pub mod durability;
+pub mod file;
+pub mod lease;
 pub mod limits;
 pub mod logging;
+pub mod login;
 pub mod mount;
 pub mod options;
+pub mod position;
+pub mod sample;
 pub mod settings;
 pub mod tls;
 pub mod units;
+pub mod watch;
 
 pub use address::{Address, Listen};
-pub use durability::{ChangedBlocks, Damage, Durability};
-pub use limits::{Limit, Limits};
+pub use addresses::Addresses;
+pub use audit::AuditQueries;
+pub use durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
+pub use lease::{LeaseTable, LeaseUrl};
+pub use limits::{Limit, Limits, Unit};
 pub use mount::RequiredMount;
 pub use options::{Opt, OptionSpec, Program};
+pub use position::LogPosition;
 pub use settings::{ConfigError, Settings};
 pub use tls::TlsMode;

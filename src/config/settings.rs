@@ -1,5 +1,6 @@
 //! Effective settings: flags before environment before file before default, each with its source.
 
+use super::file;
 use super::options::{self, Opt, OptionSpec, Program};
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +13,8 @@ pub enum Source {
     CommandLine,
     /// Name of the variable.
     Variable(String),
-    File(PathBuf),
+    /// Path, and line of the key.
+    File(PathBuf, usize),
     /// Supplied at the start by the named source, such as a tag of the instance.
     Told(String),
     Default,
@@ -23,7 +25,7 @@ impl fmt::Display for Source {
         match self {
             Source::CommandLine => f.write_str("command line"),
             Source::Variable(name) => f.write_str(name),
-            Source::File(path) => write!(f, "{}", path.display()),
+            Source::File(path, line) => write!(f, "{}, line {line}", path.display()),
             Source::Told(name) => f.write_str(name),
             Source::Default => f.write_str("default"),
         }
@@ -39,8 +41,6 @@ pub enum ConfigError {
     Missing { name: &'static str, help: &'static str },
     #[error("{path}: {reason}")]
     File { path: PathBuf, reason: String },
-    #[error("{path}: unknown option {key:?}{hint}")]
-    UnknownKey { path: PathBuf, key: String, hint: String },
 }
 
 /// Raw values of one program, checked against the table.
@@ -83,7 +83,7 @@ impl Settings {
         let mut settings = Settings::defaults(program);
         for spec in options::of(program) {
             let Some((text, source)) = given(spec).or_else(|| file.get(spec.name).cloned()) else { continue };
-            checked(spec, &text).map_err(|reason| ConfigError::Value {
+            spec.checked(&text).map_err(|reason| ConfigError::Value {
                 name: spec.name,
                 source_name: source.to_string(),
                 reason,
@@ -91,6 +91,12 @@ impl Settings {
             settings.values.insert(spec.name, (text, source));
         }
         Ok(settings)
+    }
+
+    /// Returns all options of the program with their texts and sources, in the order of the table.
+    pub fn all(&self) -> impl Iterator<Item = (&'static OptionSpec, Option<(&str, &Source)>)> {
+        options::of(self.program)
+            .map(|spec| (spec, self.values.get(spec.name).map(|(text, source)| (text.as_str(), source))))
     }
 
     pub fn program(&self) -> Program {
@@ -145,14 +151,6 @@ impl Settings {
     }
 }
 
-/// Validates a given value.
-fn checked(spec: &OptionSpec, text: &str) -> Result<(), String> {
-    if text.trim().is_empty() && !spec.empty {
-        return Err("the value is empty; set one, or unset the option".to_string());
-    }
-    (spec.check)(text)
-}
-
 /// Values from a TOML file by option name.
 type FileValues = HashMap<&'static str, (String, Source)>;
 
@@ -164,72 +162,23 @@ fn read(
 ) -> Result<FileValues, ConfigError> {
     let wrong = |reason: String| ConfigError::File { path: path.to_path_buf(), reason };
     let text = read_file(path).map_err(|error| wrong(format!("cannot read the --config file: {error}")))?;
-    let document: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(place_of(&error, &text)))?;
-    let mut values = FileValues::new();
-    let mut sections = Vec::new();
-    for (key, value) in &document {
-        match (Program::ALL.iter().find(|program| program.name() == key), value) {
-            (Some(section), toml::Value::Table(table)) => sections.push((*section, table)),
-            _ => insert(&mut values, program, path, key, value)?,
-        }
+    let found = file::parse(&text);
+    if let Some(problem) = found.problems.first() {
+        let more = match found.problems.len() {
+            0 | 1 => String::new(),
+            problems => format!(" (the first of {problems} problems; `elastick config check FILE` lists them)"),
+        };
+        return Err(wrong(format!("{problem}{more}")));
     }
-    for (section, table) in sections {
-        let mut own = FileValues::new();
-        for (key, value) in table {
-            insert(&mut own, section, path, key, value)?;
-        }
-        if section == program {
-            values.extend(own);
+    let mut values = FileValues::new();
+    // A key of the program's own section wins over one at the top.
+    let (top, own): (Vec<_>, Vec<_>) = found.entries.into_iter().partition(|entry| entry.section.is_none());
+    for entry in top.into_iter().chain(own) {
+        if let Some(spec) = entry.spec(program) {
+            values.insert(spec.name, (entry.text, Source::File(path.to_path_buf(), entry.line)));
         }
     }
     Ok(values)
-}
-
-/// Describes a syntax error of a file on one line.
-fn place_of(error: &toml::de::Error, text: &str) -> String {
-    let at = error.span().map_or(0, |span| span.start);
-    let before = text.get(..at).unwrap_or_default();
-    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    format!(
-        "line {line}, column {column}: {}; write values as key = \"text\", key = 12 or key = true",
-        error.message().replace('\n', ", ")
-    )
-}
-
-/// Handles one key. Of a key that belongs only to other programs, just the name is checked.
-fn insert(
-    values: &mut FileValues,
-    program: Program,
-    path: &Path,
-    key: &str,
-    value: &toml::Value,
-) -> Result<(), ConfigError> {
-    let Some(spec) = options::of(program).chain(options::all()).find(|spec| spec.name == key) else {
-        let hint = match closest(key) {
-            Some(name) => format!("; did you mean {name:?}?"),
-            None => String::new(),
-        };
-        return Err(ConfigError::UnknownKey { path: path.to_path_buf(), key: key.to_string(), hint });
-    };
-    let text = match value {
-        toml::Value::String(text) => text.clone(),
-        toml::Value::Integer(number) => number.to_string(),
-        toml::Value::Float(number) => number.to_string(),
-        toml::Value::Boolean(on) => on.to_string(),
-        _ => {
-            let reason = format!("{key} is {}; expected a string, number or boolean", value.type_str());
-            return Err(ConfigError::File { path: path.to_path_buf(), reason });
-        }
-    };
-    values.insert(spec.name, (text, Source::File(path.to_path_buf())));
-    Ok(())
-}
-
-/// Returns the option whose name shares the longest prefix with a mistyped key.
-fn closest(key: &str) -> Option<&'static str> {
-    let shared = |name: &str| name.bytes().zip(key.bytes()).take_while(|(a, b)| a == b).count();
-    options::all().map(|spec| (shared(spec.name), spec.name)).filter(|(n, _)| *n >= 3).max().map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -300,8 +249,32 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_rejected_with_a_hint() {
-        let error = resolve(Program::Tick, &[("config", "f")], &[], "durabilty = \"os\"").unwrap_err();
-        assert!(error.to_string().contains("did you mean \"durability\""), "{error}");
+        let error = resolve(Program::Tick, &[("config", "f")], &[], "\ndurabilty = \"os\"").unwrap_err();
+        assert_eq!(error.to_string(), "f: line 2: unknown option \"durabilty\"; did you mean \"durability\"?");
+    }
+
+    #[test]
+    fn a_key_of_another_program_is_rejected() {
+        for program in [Program::Tick, Program::Rdb] {
+            let error = resolve(program, &[("config", "f")], &[], "[tick]\nmemory = \"4GB\"").unwrap_err();
+            assert!(error.to_string().starts_with("f: line 2: tick has no option \"memory\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_a_file_is_named_with_its_line() {
+        let error = resolve(Program::Rdb, &[("config", "f")], &[], "[rdb]\n\nmemory = 4\n").unwrap_err();
+        assert!(error.to_string().starts_with("memory (from f, line 3): "), "{error}");
+    }
+
+    #[test]
+    fn a_former_name_sets_its_option_in_every_source() {
+        let roll = |flags: &[_], variables: &[_], file: &str| {
+            resolve(Program::Tick, flags, variables, file).unwrap().get(&options::ROLL).unwrap().time.hour()
+        };
+        assert_eq!(roll(&[], &[("ELASTICK_ROLL", "17:00 UTC")], ""), 17);
+        assert_eq!(roll(&[("config", "f")], &[], "[tick]\nroll = \"18:00 UTC\""), 18);
+        assert_eq!(roll(&[("config", "f")], &[], "[tick]\nroll-time = \"19:00 UTC\""), 19);
     }
 
     #[test]
@@ -320,14 +293,40 @@ mod tests {
     }
 
     #[test]
+    fn an_option_takes_what_its_help_shows() {
+        let example = |shown: &str| match shown {
+            "TIME" => Some("5s".to_string()),
+            "SIZE" => Some("2GiB".to_string()),
+            "PERCENT" => Some("85%".to_string()),
+            "COUNT" | "N" | "INDEX" | "DAYS" | "MS" | "SECONDS" | "MB" => Some("3".to_string()),
+            "PORT" => Some("5010".to_string()),
+            "HH:MM" | "HH:MM [ZONE]" => Some("17:00".to_string()),
+            "DATE" => Some("2026.11.21".to_string()),
+            "DATETIME" => Some("2026-11-21T09:30".to_string()),
+            "HOST:PORT" => Some("tp1:5010".to_string()),
+            word if word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') => {
+                Some(word.to_string())
+            }
+            _ => None,
+        };
+        for spec in options::all().filter(|spec| !spec.foreign && !spec.value.is_empty()) {
+            for shown in spec.value.split('|') {
+                if let Some(text) = example(shown) {
+                    assert_eq!(spec.checked(&text), Ok(()), "{} {shown}", spec.name);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_name_or_letter_means_one_thing_in_a_program() {
         for program in Program::ALL {
             let specs: Vec<_> = options::of(program).collect();
             for (at, spec) in specs.iter().enumerate() {
-                let clash = specs
-                    .iter()
-                    .skip(at + 1)
-                    .find(|other| other.name == spec.name || (spec.letter.is_some() && other.letter == spec.letter));
+                let names = || spec.aliases.iter().chain([&spec.name]);
+                let clash = specs.iter().skip(at + 1).find(|other| {
+                    names().any(|name| other.is_named(name)) || (spec.letter.is_some() && other.letter == spec.letter)
+                });
                 assert!(clash.is_none(), "{} and {:?} in {program:?}", spec.name, clash);
             }
         }

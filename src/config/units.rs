@@ -1,7 +1,9 @@
 //! Parsers for sizes, times, percentages and names. Each error says what is expected.
 
 use super::address::{Address, Listen};
-use super::durability::{ChangedBlocks, Damage, Durability};
+use super::addresses::Addresses;
+use super::durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
+use super::lease::LeaseUrl;
 use super::mount::RequiredMount;
 use super::tls::TlsMode;
 use jiff::civil::Time;
@@ -101,6 +103,20 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     bytes_with(text, 1)
 }
 
+/// Least memory limit of a process. A smaller size lacks its unit.
+const MIN_MEMORY_BYTES: u64 = 1 << 20;
+
+/// Parses the memory limit of a process: 0, or a size of at least 1 MiB.
+pub fn memory(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        size @ 1..MIN_MEMORY_BYTES if text.trim().bytes().all(|byte| byte.is_ascii_digit()) => Err(format!(
+            "{text:?} is {size} bytes, too little for a process; write the unit, like {size}GiB or {size}MiB"
+        )),
+        1..MIN_MEMORY_BYTES => Err(format!("{text:?} is too little for a process: at least 1MiB")),
+        size => Ok(size),
+    }
+}
+
 /// Parses a size; a bare number is in MB of 2^20 bytes, as in kdb+'s `-w`.
 pub fn mebibytes(text: &str) -> Result<u64, String> {
     bytes_with(text, 1 << 20)
@@ -117,12 +133,13 @@ fn duration_with(text: &str, no_unit_ns: Option<u64>) -> Result<Duration, String
         "s" => Some(1_000_000_000),
         "m" | "min" => Some(60_000_000_000),
         "h" => Some(3_600_000_000_000),
+        "d" => Some(86_400_000_000_000),
         _ => None,
     };
     factor
         .and_then(|factor| scaled(number, factor))
         .map(Duration::from_nanos)
-        .ok_or_else(|| format!("{text:?} is not a time; write it like 5ms, 2s, 10m or 1h"))
+        .ok_or_else(|| format!("{text:?} is not a time; write it like 5ms, 2s, 10m, 1h or 1d"))
 }
 
 /// Accepts any text, including an empty one.
@@ -165,10 +182,18 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     duration_with(text, Some(1_000_000_000))
 }
 
-/// Parses a percentage from 0 to 100: `85%` or `85`.
+/// Parses a percentage from 0 to 100: `85%` or `85`. A bare fraction like `0.6` is rejected: it may stand for 60 % as well as for 0.6 %.
 pub fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 1.0 && !text.contains('%') => {
+            let hundredfold = format!("{:.6}", value * 100.0);
+            let hundredfold = hundredfold.trim_end_matches('0').trim_end_matches('.');
+            Err(format!(
+                "{text:?} may mean 0.{}% or {hundredfold}%; write one of the two",
+                number.trim_start_matches('0').trim_start_matches('.')
+            ))
+        }
         Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
         _ => Err(format!("{text:?} is not a percentage from 0 to 100; write it like 85%")),
     }
@@ -209,6 +234,11 @@ pub fn fleet(text: &str) -> Result<FleetKind, String> {
 pub fn count(text: &str) -> Result<u64, String> {
     let digits: String = text.trim().chars().filter(|c| *c != '_').collect();
     digits.parse().map_err(|_| format!("{text:?} is not a whole number"))
+}
+
+/// Parses a number of days, from 1.
+pub fn days(text: &str) -> Result<u32, String> {
+    text.trim().parse().ok().filter(|days| *days > 0).ok_or_else(|| format!("{text:?} is not a number of days from 1"))
 }
 
 /// Parses a number of zero or more, with an optional fraction.
@@ -318,7 +348,7 @@ pub fn seed_refused(_: &str) -> Result<(), String> {
 
 /// kdb+'s `-o`.
 pub fn offset_refused(_: &str) -> Result<(), String> {
-    Err("-o (UTC offset) is not supported: set the environment variable TZ (like TZ=Europe/Zurich), and --roll for the end of the day"
+    Err("-o (UTC offset) is not supported: set the environment variable TZ (like TZ=Europe/Zurich), and --roll-time for the end of the day"
         .to_string())
 }
 
@@ -369,7 +399,16 @@ pub fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
+/// URL of a lease.
+pub fn lease(text: &str) -> Result<LeaseUrl, String> {
+    text.parse()
+}
+
 pub fn durability(text: &str) -> Result<Durability, String> {
+    text.parse()
+}
+
+pub fn replica_missing(text: &str) -> Result<ReplicaMissing, String> {
     text.parse()
 }
 
@@ -386,6 +425,10 @@ pub fn required_mount(text: &str) -> Result<RequiredMount, String> {
 }
 
 pub fn address(text: &str) -> Result<Address, String> {
+    text.parse()
+}
+
+pub fn addresses(text: &str) -> Result<Addresses, String> {
     text.parse()
 }
 
@@ -496,6 +539,23 @@ mod tests {
         assert!(percent("101%").is_err());
         assert!(percent("NaN").is_err());
         assert_eq!(scale("auto"), Ok(Scale::Auto));
+    }
+
+    #[test]
+    fn a_bare_fraction_is_questioned() {
+        assert_eq!(percent("0.6"), Err("\"0.6\" may mean 0.6% or 60%; write one of the two".to_string()));
+        assert_eq!(scale(".575"), Err("\".575\" may mean 0.575% or 57.5%; write one of the two, or auto".to_string()));
+        assert_eq!(
+            (percent("0.6%"), percent("60%"), percent("0"), percent("1")),
+            (Ok(0.6), Ok(60.0), Ok(0.0), Ok(1.0))
+        );
+    }
+
+    #[test]
+    fn memory_without_a_unit_is_questioned() {
+        assert!(memory("4").unwrap_err().contains("4 bytes") && memory("4").unwrap_err().contains("4GiB"));
+        assert!(memory("4KiB").is_err());
+        assert_eq!((memory("0"), memory("1MiB"), memory("4294967296")), (Ok(0), Ok(1 << 20), Ok(4 << 30)));
     }
 
     #[test]

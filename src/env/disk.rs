@@ -36,7 +36,11 @@ pub trait Disk: Send + Sync {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>>;
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Makes the directory entry of a new or renamed file durable.
+    /// Deletes a file, not a directory.
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Makes the directory entry of a new, renamed or deleted file durable.
     fn sync_directory_of(&self, path: &Path) -> io::Result<()>;
     /// Paths of the directory's entries.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
@@ -76,6 +80,10 @@ impl Disk for SystemDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
     }
 
     fn sync_directory_of(&self, path: &Path) -> io::Result<()> {

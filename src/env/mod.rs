@@ -6,6 +6,7 @@
 
 pub mod disk;
 mod file;
+pub mod job_queue;
 pub mod task;
 
 pub use disk::{Disk, Open, SystemDisk, WriterProcess};
