@@ -59,6 +59,13 @@ pub(super) struct Appender {
 struct Poison {
     reason: String,
     is_lost: bool,
+    /// The disk was full and the partial write was cut off, so what the file must contain is known: see [`Appender::resume`].
+    is_full: bool,
+}
+
+/// Whether an error says that there is no room for more bytes.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Appender {
@@ -72,11 +79,8 @@ impl Appender {
         waker: Option<Waker>,
     ) -> Result<Appender, LogError> {
         let Mode { durability, is_shared, buffer_most_bytes } = mode;
-        let interval = match durability {
-            Durability::Group(interval) => Some(interval),
-            Durability::None | Durability::Os => is_shared.then_some(NETWORK_SYNC_EVERY),
-            Durability::Each => None,
-        };
+        let of_network = matches!(durability, Durability::None | Durability::Os) && is_shared;
+        let interval = durability.group_interval().or(of_network.then_some(NETWORK_SYNC_EVERY));
         let written_bytes = Arc::new(AtomicU64::new(end.offset_bytes));
         let watch = Watch::start(spawner, &*file, path, is_shared, Arc::clone(&written_bytes), waker.clone());
         let watch = watch.map_err(LogError::io(path, "start a thread to watch"))?;
@@ -97,7 +101,7 @@ impl Appender {
             written_bytes,
             watch,
             is_shared,
-            writes_behind: is_shared && matches!(durability, Durability::Group(_)),
+            writes_behind: is_shared && durability.group_interval().is_some(),
             poison: None,
         })
     }
@@ -132,13 +136,47 @@ impl Appender {
         }
         let mut held = std::mem::take(&mut self.buffer);
         let result = self.write(&held, self.tip_index);
-        held.clear();
-        self.buffer = held;
-        if result.is_err() {
+        if result.is_err() && !self.can_resume() {
             // The buffered records are lost, as `none` permits; the tip must not claim them.
             self.tip_index = self.written.index;
         }
+        if result.is_ok() || !self.can_resume() {
+            held.clear();
+        }
+        self.buffer = held;
         result
+    }
+
+    /// Whether the log has failed only because its disk was full, so that [`Appender::resume`] may succeed.
+    pub fn can_resume(&self) -> bool {
+        let is_sound = self.group.as_ref().and_then(GroupSync::failure).is_none();
+        is_sound && self.poison.as_ref().is_some_and(|poison| poison.is_full)
+    }
+
+    /// After the disk was full: accepts appends again if the file ends where the last accepted write did. Writes what is buffered. The caller
+    /// then compares the end of the file with what was written, and syncs.
+    ///
+    /// # Errors
+    /// The failure stays, for ever if the file has another size.
+    pub fn resume(&mut self) -> Result<(), LogError> {
+        if !self.can_resume() {
+            return self.check();
+        }
+        let written_bytes = self.written.offset_bytes;
+        match self.file.size_bytes() {
+            Ok(size_bytes) if size_bytes == written_bytes => self.poison = None,
+            Ok(size_bytes) => {
+                self.give_up(format!("the file has {size_bytes} bytes, and {written_bytes} were written"))
+            }
+            // It may be readable later.
+            Err(_) => {}
+        }
+        self.flush()
+    }
+
+    /// Ends the log for good.
+    pub fn give_up(&mut self, reason: String) {
+        self.poison = Some(Poison { reason, is_lost: false, is_full: false });
     }
 
     /// Makes every accepted update durable before it returns.
@@ -203,8 +241,10 @@ impl Appender {
     /// Updates before this index may be acknowledged.
     pub fn acknowledged_tip(&self) -> u64 {
         match self.durability {
+            // What is buffered when the log fails is not in the file.
+            Durability::None | Durability::Os if self.poison.is_some() => self.written.index,
             Durability::None | Durability::Os => self.tip_index,
-            Durability::Group(_) | Durability::Each => self.durable_tip(),
+            Durability::Group(_) | Durability::Each | Durability::Replica { .. } => self.durable_tip(),
         }
     }
 
@@ -218,7 +258,7 @@ impl Appender {
             return Err(LogError::Cut { path: self.path.clone(), reason: reason.to_string() });
         }
         match &self.poison {
-            Some(Poison { reason, is_lost }) => {
+            Some(Poison { reason, is_lost, .. }) => {
                 let (path, reason) = (self.path.clone(), reason.clone());
                 Err(if *is_lost { LogError::Lost { path, reason } } else { LogError::Poisoned { path, reason } })
             }
@@ -253,8 +293,9 @@ impl Appender {
     /// Cuts off the partly written batch, so that the log ends with a whole record.
     fn failed_write(&mut self, error: io::Error) -> LogError {
         let mut poison = self.poison_of("cannot write", &error);
-        if let Err(also) = self.file.truncate(self.written.offset_bytes) {
-            poison.reason = format!("{}; and cannot truncate the partial record: {also}", poison.reason);
+        match self.file.truncate(self.written.offset_bytes) {
+            Ok(()) => poison.is_full = is_full(&error),
+            Err(also) => poison.reason = format!("{}; and cannot truncate the partial record: {also}", poison.reason),
         }
         self.fail("write", error, poison)
     }
@@ -281,6 +322,7 @@ impl Appender {
         Poison {
             reason: format!("{what}: {error}"),
             is_lost: self.is_shared && no_more.contains(&error.raw_os_error()),
+            is_full: false,
         }
     }
 

@@ -22,8 +22,15 @@ pub enum LogError {
     Foreign { path: PathBuf, reason: String },
     #[error("{path} already exists and cannot be continued: {reason}")]
     Unfit { path: PathBuf, reason: String },
-    #[error("{path} is in use by another tickerplant ({holder}); a log may have only one writer")]
+    #[error(
+        "{path} is in use by another tickerplant ({holder}); a log may have only one writer. With --lease file: a second one waits for it"
+    )]
     Held { path: PathBuf, holder: String },
+    #[error(
+        "{path} is another file than the one that the active tickerplant had locked: is another volume mounted there? Nothing was \
+         written"
+    )]
+    OtherLock { path: PathBuf },
     #[error("epoch {given} is not above epoch {stored} in {path}: another tickerplant has taken over")]
     StaleEpoch { path: PathBuf, given: u64, stored: u64 },
     #[error("{path} is damaged: {damage}")]
@@ -89,7 +96,7 @@ impl LogError {
                  one) or save the rows from the nodes, which hold them until then; and stop other programs from \
                  changing the log"
             }
-            _ => "free disk space and restart",
+            _ => "restart the tickerplant: its start reads what the disk has of the log",
         }
     }
 

@@ -4,7 +4,8 @@
 //! write, so an idle tickerplant would continue as if it were the writer. A thread therefore reads the lock file. It may hang with the file
 //! system, so nothing waits for it.
 
-use super::lock::{self, Holder};
+use super::holder::{Holder, describe};
+use super::lock;
 use super::writer::Waker;
 use crate::env::task::Every;
 use crate::env::{Disk, Env};
@@ -39,7 +40,7 @@ impl Look {
         if !holder.has_replaced(&self.own) {
             return ControlFlow::Continue(());
         }
-        let _ = successor.set(lock::describe(Some(&holder)));
+        let _ = successor.set(describe(Some(&holder)));
         if let Some(waker) = &self.waker {
             waker();
         }

@@ -1,8 +1,9 @@
 //! Whole reads and writes of a file: short and interrupted ones are repeated.
 
-use crate::env::LogFile;
+use crate::env::{Disk, LogFile, Open};
 use crate::points::{self, Point};
 use std::io;
+use std::path::Path;
 
 /// Writes all of the bytes, repeating short and interrupted writes.
 ///
@@ -32,6 +33,20 @@ pub fn write_at_point(file: &dyn LogFile, bytes: &[u8], offset_bytes: u64, point
     write_all(file, first, offset_bytes)?;
     points::reach(point);
     write_all(file, rest, offset_bytes.saturating_add(first.len() as u64))
+}
+
+/// Replaces a small file, atomically and durably.
+///
+/// # Errors
+/// The file system's; the file is as before or as wanted.
+pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = super::name::beside(path, ".new");
+    let file = disk.open(&new, Open::Create)?;
+    file.truncate(0)?;
+    write_all(&*file, bytes, 0)?;
+    file.sync_all()?;
+    disk.rename(&new, path)?;
+    disk.sync_directory_of(path)
 }
 
 /// Returns the contents of a small file.

@@ -45,6 +45,8 @@ const DAMAGED_BIT: u64 = 1 << 63;
 const CHECKED_BYTES: usize = ENTRY_BYTES - 4;
 /// Entries buffered before they are written together.
 const PENDING_ENTRIES: usize = 32;
+/// Bytes of entries that wait for room on a full disk.
+const MAX_PENDING_BYTES: usize = 1 << 20;
 
 /// One block of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +254,7 @@ impl SideFile {
 
     /// First block boundary at or after an offset.
     pub fn mark_at_or_after(&self, offset_bytes: u64) -> Option<Mark> {
-        let at = self.first_where(|entry| entry.offset_bytes >= offset_bytes)?;
+        let at = self.first_from(offset_bytes)?;
         match self.entry(at) {
             Some(entry) => Some(entry.begin()),
             None => self.end().filter(|end| end.offset_bytes >= offset_bytes),
@@ -269,6 +271,11 @@ impl SideFile {
     pub fn block_around(&self, at: u64, end: u64) -> Option<Entry> {
         let behind = self.first_where(|entry| entry.offset_bytes > at)?;
         self.entry(behind.checked_sub(1)?).filter(|entry| entry.end().offset_bytes >= end)
+    }
+
+    /// Position of the first block that begins at an offset or after it; `None` if an entry is torn.
+    pub fn first_from(&self, offset_bytes: u64) -> Option<u64> {
+        self.first_where(|entry| entry.offset_bytes >= offset_bytes)
     }
 
     /// Binary search for the first entry that satisfies a monotone predicate; `None` if an entry is torn.
@@ -420,10 +427,14 @@ impl SideWriter {
         let count = (self.pending.len() / ENTRY_BYTES) as u64;
         points::reach(Point::IndexBeforeWrite);
         match file::write_all(&**file, &self.pending, entry_position(self.next)) {
-            Ok(()) => self.next = self.next.saturating_add(count),
+            Ok(()) => {
+                self.next = self.next.saturating_add(count);
+                self.pending.clear();
+            }
+            // Written again once there is room. The log grows no more meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && self.pending.len() < MAX_PENDING_BYTES => {}
             Err(error) => self.give_up(&error),
         }
-        self.pending.clear();
     }
 
     /// Writes and syncs everything, for callers that need the side file.

@@ -3,13 +3,14 @@
 //! The writer holds an exclusive lock on `DIR/SRC.lock` for its lifetime. The file has two text lines of equal length; a writer overwrites
 //! the older one, so a torn write leaves the other intact. A line has the epoch, the holder, whether the log was closed in order, and the
 //! machine's boot id, from which the next writer decides whether the kernel may have lost the last one's writes. A third line has the
-//! identity of the directory's logs.
+//! identity of the directory's logs, a fourth one the address at which the holder is reached.
 //!
 //! The file may be deleted, damaged or restored from a backup. Every side file's head therefore also has identity and epoch, and a writer
 //! takes an epoch above the highest of any of them.
 
 use super::error::LogError;
 use super::file;
+use super::holder::{Holder, LINE_BYTES, describe, seal, unseal};
 use super::identity::LogId;
 use super::index::SideFile;
 use super::name::{date_of, lock_path, log_of_side, log_path};
@@ -18,99 +19,14 @@ use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Length of a line with its newline.
-const LINE_BYTES: usize = 160;
-/// State word of a writer that has not yet compared the log with its side file, though the kernel may have lost parts of it.
-const UNCHECKED: &str = "unchecked";
 /// Prefix of the identity line, which follows the two writer lines.
 const IDENTITY: &str = "log ";
 const IDENTITY_AT: u64 = 2 * LINE_BYTES as u64;
-/// Prefix of the state word of a log that ended with an error; followed by the first update that may not be on disk.
-const UNSYNCED: &str = "unsynced-";
-
-/// Contents of a writer line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    pub epoch: u64,
-    pub pid: u32,
-    pub host: String,
-    pub boot: String,
-    /// The log was flushed, synced and closed.
-    pub clean: bool,
-    /// After an error: updates from this index on may be in the page cache but not on disk.
-    pub unsynced_from: Option<u64>,
-    /// The kernel may have lost writes of an earlier writer, and no start has accepted the log since. A start that is rejected or
-    /// interrupted leaves the check to the next one.
-    pub unchecked: bool,
-}
-
-impl Holder {
-    /// Whether this holder replaced `other`: a higher epoch, or the same epoch taken by another process.
-    pub(super) fn has_replaced(&self, other: &Holder) -> bool {
-        let is_other = (self.pid, &self.host, &self.boot) != (other.pid, &other.host, &other.boot);
-        self.epoch > other.epoch || (self.epoch == other.epoch && is_other)
-    }
-
-    fn here(disk: &dyn Disk, epoch: u64) -> Holder {
-        let who = disk.who();
-        Holder {
-            epoch,
-            pid: who.pid,
-            host: word(&who.host),
-            boot: word(&who.boot),
-            clean: false,
-            unsynced_from: None,
-            unchecked: false,
-        }
-    }
-
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let state = match self.unsynced_from {
-            Some(index) => format!("{UNSYNCED}{index}"),
-            None if self.clean => "closed".to_string(),
-            None if self.unchecked => UNCHECKED.to_string(),
-            None => "open".to_string(),
-        };
-        let text = format!("epoch {} pid {} host {} boot {} {state}", self.epoch, self.pid, self.host, self.boot);
-        seal(&text)
-    }
-
-    fn decode(line: &[u8]) -> Option<Holder> {
-        let text = unseal(line)?;
-        let words: Vec<&str> = text.split(' ').collect();
-        let ["epoch", epoch, "pid", pid, "host", host, "boot", boot, state] = words.as_slice() else { return None };
-        Some(Holder {
-            epoch: epoch.parse().ok()?,
-            pid: pid.parse().ok()?,
-            host: (*host).to_string(),
-            boot: (*boot).to_string(),
-            clean: *state == "closed",
-            unsynced_from: state.strip_prefix(UNSYNCED).and_then(|index| index.parse().ok()),
-            unchecked: *state == UNCHECKED,
-        })
-    }
-}
-
-/// Formats a line with its checksum.
-fn seal(text: &str) -> Vec<u8> {
-    let crc = crc32c::crc32c(text.as_bytes());
-    let mut line = format!("{text} crc {crc:08x}").into_bytes();
-    line.resize(LINE_BYTES - 1, b' ');
-    line.push(b'\n');
-    line
-}
-
-/// Returns the text of a line if its checksum agrees.
-fn unseal(line: &[u8]) -> Option<&str> {
-    let (text, crc) = std::str::from_utf8(line).ok()?.trim_end().rsplit_once(" crc ")?;
-    (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(text.as_bytes())).then_some(text)
-}
-
-/// One word, cleaned and cut to fit its place in a line.
-fn word(text: &str) -> String {
-    let word: String = text.trim().chars().filter(char::is_ascii_graphic).take(40).collect();
-    if word.is_empty() { "?".to_string() } else { word }
-}
+/// Prefix of the address line, which comes last.
+const ADDRESS: &str = "address ";
+const ADDRESS_AT: u64 = 3 * LINE_BYTES as u64;
+/// Longest address that fits into its line. A longer one is left out.
+pub const MAX_ADDRESS_BYTES: usize = 100;
 
 /// Identity and highest epoch found in a directory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -135,35 +51,32 @@ pub struct WriterLock {
     path: PathBuf,
     holder: Holder,
     identity: LogId,
+    /// Where the holder is reached, if it says so.
+    address: Option<String>,
 }
 
 impl WriterLock {
-    /// Takes the lock with `epoch`, or with one above the highest known. Also returns the last writer.
+    /// Opens the lock file of a source, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open_file(disk: &dyn Disk, dir: &Path, src: &str) -> Result<Arc<dyn LogFile>, LogError> {
+        let path = lock_path(dir, src);
+        disk.open(&path, Open::Create).map_err(LogError::io(&path, "open"))
+    }
+
+    /// Locks an open lock file, with `epoch`, or with one above the highest known. Also returns the last writer. A process that is not active sends
+    /// its clients to `address`, `HOST:PORT`.
     pub fn take(
+        file: Arc<dyn LogFile>,
         disk: &Arc<dyn Disk>,
         dir: &Path,
         src: &str,
         epoch: Option<u64>,
+        address: Option<&str>,
     ) -> Result<(WriterLock, Option<Holder>), LogError> {
         let path = lock_path(dir, src);
-        let file = disk.open(&path, Open::Create).map_err(LogError::io(&path, "open"))?;
-        let last = last_holder(&*file, &path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(LogError::Held { path, holder: describe(last.as_ref()) }),
-            Err(TryLockError::Error(error)) => return Err(LogError::io(&path, "lock")(error)),
-        }
-        // Read again: the previous writer may have written until it released the lock.
-        let last = last_holder(&*file, &path)?;
-        let mut known = Known::default();
-        known.add(identity_line(&*file, &path)?, last.as_ref().map_or(0, |holder| holder.epoch));
-        if let Err(error) = ask_side_files(&**disk, dir, src, &mut known) {
-            // With a lock file they are only confirmation.
-            if last.is_none() {
-                return Err(error);
-            }
-            tracing::warn!(path = %path.display(), %error, "cannot read the log or its side file for the epoch: using the lock file alone");
-        }
+        let (last, known) = hold(&*file, &**disk, dir, src)?;
         let stored = known.epoch;
         let epoch = match epoch {
             Some(given) if given <= stored => return Err(LogError::StaleEpoch { path, given, stored }),
@@ -172,15 +85,46 @@ impl WriterLock {
         };
         let identity = known.identity.unwrap_or_else(|| LogId(disk.draw()));
         let holder = Holder::here(&**disk, epoch);
-        let mut lock = WriterLock { disk: Arc::clone(disk), file, path, holder, identity };
+        let address = address.filter(|address| address.len() <= MAX_ADDRESS_BYTES).map(String::from);
+        let mut lock = WriterLock { disk: Arc::clone(disk), file, path, holder, identity, address };
         // Until this writer has rewritten that range, its successor has to.
-        lock.holder.unsynced_from =
-            last.as_ref().filter(|last| lock.same_boot(last)).and_then(|last| last.unsynced_from);
-        lock.holder.unchecked =
-            last.as_ref().is_some_and(|last| !last.clean && (last.unchecked || !lock.same_boot(last)));
+        lock.inherit(last.as_ref());
         lock.write()?;
         lock.write_identity()?;
+        lock.write_address()?;
         Ok((lock, last))
+    }
+
+    /// Locks an open lock file for a process that copies the logs of another one: under the highest epoch known, of which it is no writer, and
+    /// without a change of the file before [`WriterLock::adopt`]. Also returns the last writer, and whether the directory has an identity.
+    pub fn take_to_follow(
+        file: Arc<dyn LogFile>,
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        src: &str,
+    ) -> Result<(WriterLock, Option<Holder>, bool), LogError> {
+        let path = lock_path(dir, src);
+        let (last, Known { identity, epoch }) = hold(&*file, &**disk, dir, src)?;
+        let holder = Holder::here(&**disk, epoch);
+        let is_named = identity.is_some();
+        let identity = identity.unwrap_or(LogId(0));
+        let mut lock = WriterLock { disk: Arc::clone(disk), file, path, holder, identity, address: None };
+        lock.inherit(last.as_ref());
+        Ok((lock, last, is_named))
+    }
+
+    /// Takes what the next writer of this directory has to know of the last one.
+    fn inherit(&mut self, last: Option<&Holder>) {
+        let unsynced_from = last.filter(|last| self.same_boot(last)).and_then(|last| last.unsynced_from);
+        let unchecked = last.is_some_and(|last| !last.clean && (last.unchecked || !self.same_boot(last)));
+        (self.holder.unsynced_from, self.holder.unchecked) = (unsynced_from, unchecked);
+    }
+
+    /// Takes over identity and epoch of the logs that are copied here, so that a later writer of this directory has a higher epoch.
+    pub fn adopt(&mut self, identity: LogId, epoch: u64) -> Result<(), LogError> {
+        (self.identity, self.holder.epoch) = (identity, epoch);
+        self.write()?;
+        self.write_identity()
     }
 
     /// Identity of the directory's logs.
@@ -203,7 +147,8 @@ impl WriterLock {
         self.identity = LogId(self.disk.draw());
         // The write may replace either line, because the higher epoch wins.
         self.write()?;
-        self.write_identity()
+        self.write_identity()?;
+        self.write_address()
     }
 
     /// The current holder.
@@ -261,12 +206,44 @@ impl WriterLock {
             .map_err(LogError::io(&self.path, "write"))
     }
 
+    /// With the epoch, so that a process that does not say its address is not taken for the one before.
+    fn write_address(&self) -> Result<(), LogError> {
+        let Some(address) = &self.address else { return Ok(()) };
+        let line = seal(&format!("{ADDRESS}{} {address}", self.holder.epoch));
+        file::write_all(&*self.file, &line, ADDRESS_AT)
+            .and_then(|()| self.file.sync())
+            .map_err(LogError::io(&self.path, "write"))
+    }
+
     fn write(&mut self) -> Result<(), LogError> {
         let slot = (self.holder.epoch % 2).saturating_mul(LINE_BYTES as u64);
         file::write_all(&*self.file, &self.holder.encode(), slot)
             .and_then(|()| self.file.sync())
             .map_err(LogError::io(&self.path, "write"))
     }
+}
+
+/// Locks an open lock file. Returns the last writer, and what is known of the directory.
+fn hold(file: &dyn LogFile, disk: &dyn Disk, dir: &Path, src: &str) -> Result<(Option<Holder>, Known), LogError> {
+    let path = lock_path(dir, src);
+    let last = last_holder(file, &path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LogError::Held { path, holder: describe(last.as_ref()) }),
+        Err(TryLockError::Error(error)) => return Err(LogError::io(&path, "lock")(error)),
+    }
+    // Read again: the previous writer may have written until it released the lock.
+    let last = last_holder(file, &path)?;
+    let mut known = Known::default();
+    known.add(identity_line(file, &path)?, last.as_ref().map_or(0, |holder| holder.epoch));
+    if let Err(error) = ask_side_files(disk, dir, src, &mut known) {
+        // With a lock file they are only confirmation.
+        if last.is_none() {
+            return Err(error);
+        }
+        tracing::warn!(path = %path.display(), %error, "cannot read the log or its side file for the epoch: using the lock file alone");
+    }
+    Ok((last, known))
 }
 
 fn last_holder(file: &dyn LogFile, path: &Path) -> Result<Option<Holder>, LogError> {
@@ -281,6 +258,17 @@ fn identity_line(file: &dyn LogFile, path: &Path) -> Result<Option<LogId>, LogEr
     let read = file::read_full(file, &mut line, IDENTITY_AT).map_err(LogError::io(path, "read"))?;
     let text = line.get(..read).and_then(unseal);
     Ok(text.and_then(|text| text.strip_prefix(IDENTITY)?.parse().ok()))
+}
+
+/// Returns the address of the holder with this epoch, if it has said one.
+pub(super) fn read_address(disk: &dyn Disk, path: &Path, epoch: u64) -> Result<Option<String>, LogError> {
+    let file = disk.open(path, Open::Fresh).map_err(LogError::io(path, "open"))?;
+    let mut line = [0; LINE_BYTES];
+    let read = file::read_full(&*file, &mut line, ADDRESS_AT).map_err(LogError::io(path, "read"))?;
+    let text = line.get(..read).and_then(unseal).and_then(|text| text.strip_prefix(ADDRESS));
+    let (of, address) = text.and_then(|text| text.split_once(' ')).unwrap_or_default();
+    let is_shown = |byte: &u8| byte.is_ascii_graphic();
+    Ok((of.parse() == Ok(epoch)).then(|| address.bytes().filter(is_shown).map(char::from).collect()))
 }
 
 /// Adds identity and epochs of all days' side files.
@@ -302,13 +290,6 @@ fn ask_side_files(disk: &dyn Disk, dir: &Path, src: &str, known: &mut Known) -> 
 pub(super) fn read_holder(disk: &dyn Disk, path: &Path) -> Result<Option<Holder>, LogError> {
     let file = disk.open(path, Open::Fresh).map_err(LogError::io(path, "open"))?;
     last_holder(&*file, path)
-}
-
-pub(super) fn describe(holder: Option<&Holder>) -> String {
-    match holder {
-        Some(holder) => format!("process {} on {}, epoch {}", holder.pid, holder.host, holder.epoch),
-        None => "its process id is not written yet".to_string(),
-    }
 }
 
 /// Locks the log itself as well: a network file system's server then rejects writes of a holder whose lock it revoked, which a lock on

@@ -1,6 +1,7 @@
 //! File names of a day: `DIR/SRCyyyy.mm.dd` and the files beside it.
 
 use crate::env::Disk;
+use crate::sys::fs::directory_of;
 use jiff::civil::Date;
 use std::ffi::OsString;
 use std::io;
@@ -79,7 +80,14 @@ pub(super) fn log_before(disk: &dyn Disk, log: &Path) -> io::Result<Option<PathB
 fn logs_beside(disk: &dyn Disk, log: &Path) -> io::Result<Vec<(Date, PathBuf)>> {
     let name = log.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let src = name.get(..name.len().saturating_sub(DATE_BYTES)).unwrap_or_default();
-    let dir = log.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    logs_of(disk, directory_of(log), src)
+}
+
+/// Returns the logs of a source in a directory, by date.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub(super) fn logs_of(disk: &dyn Disk, dir: &Path, src: &str) -> io::Result<Vec<(Date, PathBuf)>> {
     let dated =
         |path: PathBuf| date_of(&path).filter(|date| path == log_path(dir, src, *date)).map(|date| (date, path));
     let mut logs: Vec<(Date, PathBuf)> = disk.list(dir)?.into_iter().filter_map(dated).collect();

@@ -59,7 +59,7 @@ impl fmt::Display for OpenReport {
         let state = if self.created { "new" } else { "continued" };
         write!(
             f,
-            "{}: {state}, {} updates, {} bytes, epoch {}",
+            "{}: {state}, {} records, {} bytes, epoch {}",
             self.path.display(),
             self.updates,
             self.bytes,
@@ -81,7 +81,7 @@ impl fmt::Display for OpenReport {
         if self.missing > 0 {
             write!(
                 f,
-                "; {} updates logged after that are missing: lost in a power cut, or another program truncated, \
+                "; {} records logged after that are missing: lost in a power cut, or another program truncated, \
                  removed or replaced the log. If you have a copy with them, stop the tickerplant and restore it",
                 self.missing
             )?;
@@ -91,6 +91,16 @@ impl fmt::Display for OpenReport {
         }
         Ok(())
     }
+}
+
+/// Returns where the part of a log begins that may not be on disk: the first of the last [`CHECKED_BLOCKS`] blocks, or an earlier one if the side
+/// file, of which `entries` are trusted, or the writer (`unsynced_from`) knows of one.
+pub(super) fn first_unsynced(side: Option<&SideFile>, entries: u64, unsynced_from: Option<u64>) -> Mark {
+    let mut recent = (0..entries).rev().filter_map(|at| side?.entry(at)).peekable();
+    let synced_index = recent.peek().map_or(0, |last| last.synced_index);
+    let from = unsynced_from.unwrap_or(u64::MAX).min(synced_index);
+    let recent = recent.skip(CHECKED_BLOCKS - 1);
+    { recent }.find(|entry| entry.first_index <= from).map_or(FIRST, |entry| entry.begin())
 }
 
 /// A log ready for appending.
@@ -321,11 +331,7 @@ fn walk(
     }
     if how.unclean {
         // If a sync of the previous writer failed, the kernel may consider unwritten pages clean: rewrite them.
-        let mut recent = (0..trust.entries).rev().filter_map(|at| side?.entry(at)).peekable();
-        let synced_index = recent.peek().map_or(0, |last| last.synced_index);
-        let from = how.unsynced_from.unwrap_or(u64::MAX).min(synced_index);
-        let recent = recent.skip(CHECKED_BLOCKS - 1);
-        let begin = { recent }.find(|entry| entry.first_index <= from).map_or(FIRST, |entry| entry.begin());
+        let begin = first_unsynced(side, trust.entries, how.unsynced_from);
         repair::write_again(&*file, path, begin.offset_bytes..end.offset_bytes)?;
     }
     // From here on the previous writer's page-cache contents count as durable.

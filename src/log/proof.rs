@@ -109,6 +109,11 @@ impl Proof {
         self.table_mut(table).add(rows, hash);
     }
 
+    /// Whether the table has a proof that is not empty.
+    pub fn has(&self, table: &[u8]) -> bool {
+        self.table(table) != TableProof::default()
+    }
+
     pub fn merge(&mut self, other: &Proof) {
         for (table, proof) in other.iter() {
             self.table_mut(table).merge(proof);
@@ -145,11 +150,24 @@ impl From<Proof> for BTreeMap<String, TableProof> {
 
 impl From<BTreeMap<String, TableProof>> for Proof {
     fn from(tables: BTreeMap<String, TableProof>) -> Proof {
-        let mut proof = Proof::new();
-        for (name, table) in tables {
-            proof.table_mut(name.as_bytes()).merge(table);
-        }
-        proof
+        tables.into_iter().map(|(name, table)| (name.into_bytes().into(), table)).collect()
+    }
+}
+
+/// Tables in any order; those of one name are added. Sorts once, because a peer chooses number and order: inserting one after the other would
+/// take quadratic time.
+impl FromIterator<(Box<[u8]>, TableProof)> for Proof {
+    fn from_iter<I: IntoIterator<Item = (Box<[u8]>, TableProof)>>(tables: I) -> Proof {
+        let mut tables: Vec<(Box<[u8]>, TableProof)> = tables.into_iter().collect();
+        tables.sort_by(|(a, _), (b, _)| a.cmp(b));
+        tables.dedup_by(|(name, table), (kept, sum)| {
+            let is_same = name == kept;
+            if is_same {
+                sum.merge(*table);
+            }
+            is_same
+        });
+        Proof { tables }
     }
 }
 

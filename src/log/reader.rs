@@ -266,6 +266,38 @@ impl LogReader {
         self.source.path()
     }
 
+    /// Range of bytes that follow the last whole record, if this reader has come to the end of the log: an unfinished record.
+    pub fn unfinished(&self) -> Option<Range<u64>> {
+        let end = self.buffer.offset_bytes().saturating_add(self.handed_bytes as u64);
+        Some(end..self.seen_bytes).filter(|range| !range.is_empty())
+    }
+
+    /// Whether both read one file, or the file of one begins with all bytes of the other's, and has an update.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn repeats(&self, other: &LogReader) -> Result<bool, LogError> {
+        if self.place == other.place {
+            return Ok(true);
+        }
+        let end = self.seen_bytes.min(other.seen_bytes);
+        let [mut own, mut others] = [(); 2].map(|()| vec![0; self.buffer.chunk_bytes()]);
+        let mut offset = FIRST.offset_bytes;
+        let is_begun = offset < end;
+        while offset < end {
+            let length = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX).min(own.len());
+            for (reader, bytes) in [(self, &mut own), (other, &mut others)] {
+                let bytes = bytes.get_mut(..length).unwrap_or_default();
+                file::read_full(&*reader.file, bytes, offset).map_err(LogError::io(reader.path(), "read"))?;
+            }
+            if own.get(..length) != others.get(..length) {
+                return Ok(false);
+            }
+            offset = offset.saturating_add(length as u64);
+        }
+        Ok(is_begun)
+    }
+
     /// Index of the first update that the next chunk can contain.
     pub fn position(&self) -> u64 {
         self.next_index.saturating_add(self.handed_updates).max(self.wanted_index)
@@ -455,7 +487,7 @@ fn open_file(disk: &dyn Disk, source: &LogSource, reads: Reads) -> Result<Arc<dy
     source.own.clone().map_or_else(|| reads.open(disk, source.path()), Ok)
 }
 
-fn side_of(disk: &dyn Disk, source: &LogSource) -> Option<SideFile> {
+pub(super) fn side_of(disk: &dyn Disk, source: &LogSource) -> Option<SideFile> {
     match (&source.own, &source.side) {
         (Some(_), Some(side)) => SideFile::of(Arc::clone(side)).ok().flatten(),
         // The side file at the path belongs to whatever log is at the path now.

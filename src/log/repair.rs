@@ -10,6 +10,7 @@ use super::open::FIRST;
 use super::scan::{DamagedRange, Found, Scanner};
 use crate::config::ChangedBlocks;
 use crate::env::{Disk, LogFile, Open, SystemDisk};
+use crate::sys::fs::directory_of;
 use proto::Limits;
 use proto::log::FILE_HEAD;
 use std::fs::{File, OpenOptions};
@@ -163,7 +164,7 @@ pub(super) fn finish_cut_short(disk: &dyn Disk, path: &Path) -> Result<(), LogEr
 /// If the side file exists but cannot be moved back.
 pub(super) fn undo_cut_short(disk: &dyn Disk, file: &dyn LogFile, path: &Path) -> Result<(), LogError> {
     let side = side_path(path);
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     let beside_it = disk.list(directory).map_err(LogError::io(directory, "list"))?;
     if beside_it.iter().any(|other| other.file_name() == side.file_name()) {
         return Ok(());
@@ -247,7 +248,7 @@ pub fn copy_range(
 }
 
 /// The log's path with a suffix, numbered if that name is taken.
-fn free_name(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn free_name(path: &Path, ending: &str) -> PathBuf {
     let plain = beside(path, ending);
     if !plain.exists() {
         return plain;

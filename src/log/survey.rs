@@ -34,10 +34,10 @@ pub enum SideState {
     Missing,
     /// Not a side file that this version can read.
     Foreign,
-    /// Covers the updates before `updates`; `checked` if its checksums were compared with the log.
+    /// Covers the first `records` of the log; `checked` if its checksums were compared with the log.
     Covers {
         blocks: u64,
-        updates: u64,
+        records: u64,
         checked: bool,
     },
 }
@@ -47,10 +47,10 @@ pub enum SideState {
 pub struct Survey {
     pub path: PathBuf,
     pub bytes: u64,
-    /// Messages of any kind.
-    pub updates: u64,
-    /// Messages that are not a function call with a table.
-    pub other_messages: u64,
+    /// Records of any kind, as `-11!` counts them.
+    pub records: u64,
+    /// Records that are no update: sequence numbers of publishers, schema changes, messages that are not a function call with a table.
+    pub other_records: u64,
     pub tables: BTreeMap<Vec<u8>, TableSummary>,
     pub damage: Vec<DamagedRange>,
     /// Offset and length of an unfinished record at the end.
@@ -59,6 +59,11 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Number of updates.
+    pub fn updates(&self) -> u64 {
+        self.records.saturating_sub(self.other_records)
+    }
+
     /// Whether every byte can be read and matches the checksums, if there are any.
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty() && self.torn.is_none()
@@ -80,8 +85,8 @@ pub fn survey(
     let mut survey = Survey {
         path: path.to_path_buf(),
         bytes,
-        updates: 0,
-        other_messages: 0,
+        records: 0,
+        other_records: 0,
         tables: BTreeMap::new(),
         damage: Vec::new(),
         torn: None,
@@ -102,7 +107,7 @@ pub fn survey(
     loop {
         match scanner.next()? {
             Found::Record { at, bytes: record } => {
-                survey.updates = survey.updates.saturating_add(1);
+                survey.records = survey.records.saturating_add(1);
                 let last = (at.offset_bytes, record.len());
                 take_in(&mut survey, &mut lasts, record, last);
                 if at.offset_bytes.saturating_sub(last_told) >= 64 << 20 {
@@ -138,7 +143,7 @@ pub fn survey(
     survey.side = match &side {
         Some(side) => SideState::Covers {
             blocks: side.entries(),
-            updates: side.end().map_or(0, |end| end.index),
+            records: side.end().map_or(0, |end| end.index),
             checked: checksums,
         },
         None if side_path(path).exists() => SideState::Foreign,
@@ -149,7 +154,7 @@ pub fn survey(
 
 fn take_in(survey: &mut Survey, lasts: &mut BTreeMap<Vec<u8>, (u64, usize)>, bytes: &[u8], last: (u64, usize)) {
     let Some(record) = walked_parts(bytes) else {
-        survey.other_messages = survey.other_messages.saturating_add(1);
+        survey.other_records = survey.other_records.saturating_add(1);
         return;
     };
     let (_, rows) = columns_of(&record.columns);

@@ -3,18 +3,22 @@
 use super::appender::{Appender, Mode};
 use super::error::LogError;
 use super::fence::Fence;
-use super::identity::{LogId, Sample, Samples, WriterId};
+use super::file;
+use super::holder::{Holder, describe};
+use super::identity::{Holds, LogId, Sample, Samples, WriterId};
 use super::index::{BlockBuilder, Entry, Head, SideFile, SideWriter};
 use super::lock::WriterLock;
 use super::name::{log_before, log_path, side_path};
 use super::open::{self, FIRST, How, OpenReport};
+use super::repair;
 use super::source::LogSource;
 use crate::config::{Damage, Durability, RequiredMount};
-use crate::env::{Disk, Env, Open};
+use crate::env::{Env, Open};
 use crate::points::{self, Point};
 use crate::sys::mount;
 use jiff::civil::Date;
 use proto::Limits;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +38,8 @@ pub struct LogOptions {
     pub mount: RequiredMount,
     /// Fencing token, which must be above every epoch in the directory; `None` takes the next one.
     pub epoch: Option<u64>,
+    /// Where this process is reached, `HOST:PORT`, for clients of the processes that wait for the lock.
+    pub address: Option<String>,
     /// Limits for records already in the log.
     pub limits: Limits,
     /// Read size when a start walks the log.
@@ -41,6 +47,69 @@ pub struct LogOptions {
     /// Buffer size under durability `none`.
     pub buffer_bytes: usize,
     pub waker: Option<Waker>,
+}
+
+/// The right to write the logs of a directory, taken before a log is opened. Held until dropped.
+pub struct Locked {
+    lock: WriterLock,
+    last: Option<Holder>,
+    has_made_directory: bool,
+}
+
+impl Locked {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// `Misplaced` if the directory is not on the required file system; nothing is written then. `Held` if another tickerplant writes here,
+    /// `StaleEpoch` if a later epoch has written.
+    pub fn take(options: &LogOptions) -> Result<Locked, LogError> {
+        let LogOptions { env, dir, src, epoch, address, .. } = options;
+        check_mount(dir, &options.mount)?;
+        let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        let has_made_directory = env.disk.list(dir).is_err_and(is_missing);
+        env.disk.create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
+        let file = WriterLock::open_file(&*env.disk, dir, src)?;
+        let (lock, last) = WriterLock::take(file, &env.disk, dir, src, *epoch, address.as_deref())?;
+        Ok(Locked { lock, last, has_made_directory })
+    }
+
+    /// Takes the lock for a process that copies the logs of another one: nothing is written, and no epoch is taken, before
+    /// [`Locked::adopt`]. Returns the identity of the directory's logs with it, if they have one.
+    ///
+    /// # Errors
+    /// As [`Locked::take`].
+    pub fn take_to_follow(options: &LogOptions) -> Result<(Locked, Option<LogId>), LogError> {
+        let LogOptions { env, dir, src, .. } = options;
+        check_mount(dir, &options.mount)?;
+        env.disk.create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
+        let file = WriterLock::open_file(&*env.disk, dir, src)?;
+        let (lock, last, is_named) = WriterLock::take_to_follow(file, &env.disk, dir, src)?;
+        let identity = is_named.then(|| lock.identity());
+        Ok((Locked::of(lock, last), identity))
+    }
+
+    /// Takes over identity and epoch of the logs that are copied here.
+    ///
+    /// # Errors
+    /// The lock file cannot be written.
+    pub fn adopt(&mut self, identity: LogId, epoch: u64) -> Result<(), LogError> {
+        self.lock.adopt(identity, epoch)
+    }
+
+    /// With a lock that was taken already.
+    pub(super) fn of(lock: WriterLock, last: Option<Holder>) -> Locked {
+        Locked { lock, last, has_made_directory: false }
+    }
+
+    /// The epoch with which the log is written.
+    pub fn epoch(&self) -> u64 {
+        self.lock.epoch()
+    }
+
+    /// Whether the directory did not exist before.
+    pub fn has_made_directory(&self) -> bool {
+        self.has_made_directory
+    }
 }
 
 /// Writer of `DIR/SRCyyyy.mm.dd`. Dropping it without `close` is like a crash: the buffer of durability `none` is lost.
@@ -59,11 +128,22 @@ pub struct LogWriter {
 }
 
 /// Makes the log before this one durable. A tickerplant that was killed between two days has left updates there that are in the file
-/// but not synced, and readers on other hosts, which a publisher asks what it has to send again, do not see them.
-fn sync_log_before(disk: &dyn Disk, log: &Path) {
-    let synced = log_before(disk, log).and_then(|before| match before {
-        Some(path) => disk.open(&path, Open::Read)?.sync_all(),
-        None => Ok(()),
+/// but not synced, and readers on other hosts, which a publisher asks what it has to send again, do not see them. If its last sync failed, the
+/// kernel may consider unwritten pages clean, and sequence numbers in them would be taken for durable: they are rewritten.
+fn sync_log_before(how: &How, log: &Path) {
+    let disk = &*how.disk;
+    let synced = log_before(disk, log).map_err(LogError::io(log, "look for the log before")).and_then(|before| {
+        let Some(path) = before else { return Ok(()) };
+        let access = if how.unclean { Open::Write } else { Open::Read };
+        let file = disk.open(&path, access).map_err(LogError::io(&path, "open"))?;
+        if how.unclean {
+            let size_bytes = file.size_bytes().map_err(LogError::io(&path, "read the size"))?;
+            let side = SideFile::open(disk, &side_path(&path));
+            let entries = side.as_ref().map_or(0, SideFile::entries);
+            let begin = open::first_unsynced(side.as_ref(), entries, how.unsynced_from);
+            repair::write_again(&*file, &path, begin.offset_bytes..size_bytes)?;
+        }
+        file.sync_all().map_err(LogError::io(&path, "sync"))
     });
     if let Err(error) = synced {
         tracing::warn!(log = %log.display(), %error, "cannot make the log before this one durable");
@@ -81,17 +161,21 @@ struct Began {
 }
 
 impl LogWriter {
-    /// Takes the lock, opens or creates the log of `date`, counts its updates, and repairs a torn tail.
+    /// Takes the lock and opens the log of `date`.
     ///
     /// # Errors
-    /// `Misplaced` if the directory is not on the required file system; nothing is written then. `Held` if another tickerplant writes here,
-    /// `Refused` with the exact range if the middle of the log is damaged and the options say stop, `StaleEpoch` if a later epoch has
-    /// written.
+    /// As [`Locked::take`] and [`LogWriter::open_locked`].
     pub fn open(options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
-        let dir = &options.dir;
-        check_mount(dir, &options.mount)?;
-        options.env.disk.create_dir_all(dir).map_err(LogError::io(dir, "create the directory"))?;
-        let (mut lock, last) = WriterLock::take(&options.env.disk, dir, &options.src, options.epoch)?;
+        let locked = Locked::take(&options)?;
+        LogWriter::open_locked(locked, options, date)
+    }
+
+    /// Opens or creates the log of `date`, counts its updates, and repairs a torn tail.
+    ///
+    /// # Errors
+    /// `Refused` with the exact range if the middle of the log is damaged and the options say stop.
+    pub fn open_locked(locked: Locked, options: LogOptions, date: Date) -> Result<(LogWriter, OpenReport), LogError> {
+        let Locked { mut lock, last, .. } = locked;
         points::reach(Point::StartLocked);
         let how = How {
             disk: Arc::clone(&options.env.disk),
@@ -106,7 +190,7 @@ impl LogWriter {
             unsynced_from: lock.holder().unsynced_from,
         };
         let (path, appender, side, builder, samples, report) = open_day(&options, date, &how)?;
-        sync_log_before(&*options.env.disk, &path);
+        sync_log_before(&how, &path);
         lock.mark_accepted()?;
         let fence = if lock.is_on_nfs() {
             let (path, own, waker) = (lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
@@ -118,6 +202,11 @@ impl LogWriter {
         let began = Began { date, index: report.updates, writer: LogId(options.env.disk.draw()) };
         points::reach(Point::StartLogOpened);
         Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began, samples }, report))
+    }
+
+    /// Process, host and epoch, in words.
+    pub fn process(&self) -> String {
+        describe(Some(self.lock.holder()))
     }
 
     /// Appends a batch of `updates` whole records with one write. After an error nothing more is accepted, and none of the batch counts.
@@ -214,6 +303,45 @@ impl LogWriter {
         self.lock.mark_clean()
     }
 
+    /// Whether the log has failed only because its disk was full, so that [`LogWriter::resume`] may succeed.
+    pub fn can_resume(&self) -> bool {
+        self.appender.can_resume()
+    }
+
+    /// After the disk was full: continues if the log is proved to be whole, that is, if it ends where the last accepted write did, with
+    /// the bytes that were written, and can be synced. Writes what durability `none` has buffered.
+    ///
+    /// # Errors
+    /// The log stays as it is. If the disk is still full, another call may succeed; after a failed proof or sync none does.
+    pub fn resume(&mut self) -> Result<(), LogError> {
+        // Another tickerplant may have taken over meanwhile.
+        if let Err(error @ (LogError::Lost { .. } | LogError::Cut { .. })) = self.check() {
+            return Err(error);
+        }
+        self.appender.resume()?;
+        if let Err(reason) = self.prove_end() {
+            self.appender.give_up(reason);
+            return self.appender.check();
+        }
+        self.sync()?;
+        // If this fails, the next start compares and rewrites more than it needs to.
+        let _ = self.lock.mark_accepted();
+        Ok(())
+    }
+
+    /// Compares the beginning of the file, its last block and what follows with what was written.
+    fn prove_end(&self) -> Result<(), String> {
+        for Sample { offset_bytes, length_bytes, crc } in self.samples() {
+            let mut bytes = vec![0; usize::try_from(length_bytes).unwrap_or(0)];
+            let read = file::read_full(&**self.appender.file(), &mut bytes, offset_bytes);
+            let read = read.map_err(|error| format!("cannot read back the log: {error}"))?;
+            if read as u64 != length_bytes || crc32c::crc32c(&bytes) != crc {
+                return Err(format!("the log's bytes from {offset_bytes} on differ from what was written"));
+            }
+        }
+        Ok(())
+    }
+
     /// Records in the lock file, after an error, from which update on the next writer on this machine must not assume that readable bytes
     /// are on disk. If this fails too, for example on a full disk, the side file has that index as of the last closed block.
     pub fn note_failure(&mut self) {
@@ -295,12 +423,47 @@ impl LogWriter {
     /// `Lost` if another process writes here.
     pub fn begin_anew(&mut self, seen: u64) -> Result<(), LogError> {
         self.lock.begin_anew(seen)?;
+        self.begin_epoch();
+        Ok(())
+    }
+
+    /// Starts a block of the lock's identity and epoch.
+    fn begin_epoch(&mut self) {
         if let Some(block) = self.builder.close() {
             self.note_block(block);
         }
         self.builder.set_epoch(self.lock.epoch());
         self.side.set_head(Head { identity: Some(self.lock.identity()), epoch: self.lock.epoch() });
+    }
+
+    /// Takes over the epoch under which another process writes the log that is copied here.
+    ///
+    /// # Errors
+    /// The lock file's.
+    pub fn adopt(&mut self, epoch: u64) -> Result<(), LogError> {
+        if epoch != self.lock.epoch() {
+            self.lock.adopt(self.lock.identity(), epoch)?;
+            self.begin_epoch();
+        }
         Ok(())
+    }
+
+    /// Whether the log has these bytes.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn has(&self, sample: &Sample) -> Result<bool, LogError> {
+        Ok(sample.look(&**self.appender.file(), &self.path)? == Holds::Yes)
+    }
+
+    /// Makes everything durable and closes the log, and keeps the lock.
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn release(mut self) -> Result<Locked, LogError> {
+        self.finish_day()?;
+        let last = Holder { clean: true, ..self.lock.holder().clone() };
+        Ok(Locked::of(self.lock, Some(last)))
     }
 
     /// Where this process reads the log, whatever the log's path leads to.
@@ -311,6 +474,10 @@ impl LogWriter {
     /// Why the log's path does not lead to the open file, while that lasts.
     pub fn elsewhere(&self) -> Option<String> {
         Some(format!("{}: {}", self.path.display(), self.appender.elsewhere()?))
+    }
+
+    pub fn durability(&self) -> Durability {
+        self.options.durability
     }
 
     pub fn date(&self) -> Date {
@@ -364,7 +531,7 @@ impl LogWriter {
 }
 
 /// Rejects a directory on another file system than the required one.
-fn check_mount(dir: &Path, required: &RequiredMount) -> Result<(), LogError> {
+pub(super) fn check_mount(dir: &Path, required: &RequiredMount) -> Result<(), LogError> {
     if *required == RequiredMount::Any {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::config::{ChangedBlocks, Damage};
-use crate::log::lock::Holder;
+use crate::log::holder::Holder;
 use crate::log::{FaultKind, LogError, queue_path, repair, side_path, survey};
 use proto::Limits;
 use std::path::Path;

@@ -92,6 +92,67 @@ fn a_full_disk_takes_back_the_unfinished_record_and_ends_the_log() {
 }
 
 #[test]
+fn a_log_whose_disk_was_full_continues_at_the_same_place_once_there_is_room() {
+    for durability in [Durability::Os, Durability::Each, Durability::Group(Duration::from_millis(1))] {
+        let file = Arc::new(Faulty::full_after(25));
+        let mut log = appender(&file, durability);
+        assert!(!log.can_resume());
+        log.append(RECORD, 1).unwrap();
+        log.append(RECORD, 1).unwrap();
+        log.append(b"abcdefghij", 1).unwrap_err();
+        assert!(log.can_resume());
+        log.resume().unwrap();
+        log.append(b"abcdefghij", 1).expect_err("it is still full");
+        file.make_room();
+        log.append(RECORD, 1).expect_err("not before it was resumed");
+        log.resume().unwrap();
+        log.append(RECORD, 1).unwrap();
+        log.sync().unwrap();
+        assert_eq!((log.tip(), log.acknowledged_tip(), file.synced_bytes()), (3, 3, 30), "{durability}");
+        assert_eq!(file.bytes(), RECORD.repeat(3));
+    }
+}
+
+#[test]
+fn what_none_has_buffered_when_the_disk_is_full_is_written_once_there_is_room() {
+    let file = Arc::new(Faulty::full_after(15));
+    let mut log = appender(&file, Durability::None);
+    log.append(RECORD, 1).unwrap();
+    log.append(RECORD, 1).unwrap();
+    log.append(RECORD, 1).unwrap_err();
+    assert_eq!((log.tip(), log.acknowledged_tip(), file.bytes().len()), (2, 0, 0));
+    log.resume().expect_err("it is still full");
+    assert!(log.can_resume());
+    file.make_room();
+    log.resume().unwrap();
+    assert_eq!((log.tip(), log.acknowledged_tip(), file.bytes()), (2, 2, RECORD.repeat(2)));
+}
+
+#[test]
+fn a_log_that_another_program_has_changed_meanwhile_does_not_continue() {
+    let file = Arc::new(Faulty::full_after(25));
+    let mut log = appender(&file, Durability::Os);
+    log.append(RECORD, 1).unwrap();
+    log.append(RECORD, 1).unwrap();
+    log.append(RECORD, 1).unwrap_err();
+    file.make_room();
+    file.grow(b"x");
+    let error = log.resume().unwrap_err().to_string();
+    assert!(error.contains("21 bytes, and 20 were written") && !log.can_resume(), "{error}");
+    log.append(RECORD, 1).unwrap_err();
+}
+
+#[test]
+fn a_failed_sync_is_never_retried_also_if_the_disk_was_full() {
+    let file = Arc::new(Faulty::failing(Call::Sync, 0));
+    let mut log = appender(&file, Durability::Each);
+    log.append(RECORD, 1).unwrap_err();
+    assert!(!log.can_resume());
+    log.resume().unwrap_err();
+    assert_eq!(log.acknowledged_tip(), 0);
+}
+
+#[test]
 fn a_failed_write_that_cannot_be_taken_back_says_so() {
     struct Stuck(Faulty);
     impl crate::env::LogFile for Stuck {

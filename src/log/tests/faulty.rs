@@ -44,6 +44,21 @@ impl Faulty {
         Faulty(Mutex::new(Inside { room_bytes: Some(room_bytes), most_bytes: Some(7), ..Inside::default() }))
     }
 
+    /// Frees space on a full disk.
+    pub fn make_room(&self) {
+        self.0.lock().unwrap().room_bytes = None;
+    }
+
+    /// Changes a byte that was written.
+    pub fn change(&self, at: usize) {
+        self.0.lock().unwrap().bytes[at] ^= 1;
+    }
+
+    /// Appends bytes, as another program would.
+    pub fn grow(&self, bytes: &[u8]) {
+        self.0.lock().unwrap().bytes.extend_from_slice(bytes);
+    }
+
     /// A file with the same inode number on every device.
     pub fn on_device(device: u64, bytes: Vec<u8>) -> Faulty {
         Faulty(Mutex::new(Inside { device, bytes, ..Inside::default() }))

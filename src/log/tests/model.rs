@@ -1,8 +1,7 @@
 //! The log compared with a vector of updates.
 
 use super::support::*;
-use crate::config::Durability;
-use crate::log::{LogWriter, Next};
+use crate::log::Next;
 use proptest::prelude::*;
 
 /// Actions of a tickerplant and its readers.
@@ -41,7 +40,7 @@ proptest! {
         let folder = Folder::new();
         let path = folder.log();
         let mut model: Vec<Vec<u8>> = Vec::new();
-        let open = || LogWriter::open(folder.options(Durability::Os), DAY).unwrap();
+        let open = || folder.open();
         let mut writer = Some(open().0);
         let mut follower = reader(&path);
         let mut position = 0;

@@ -48,7 +48,7 @@ fn a_log_that_is_there_is_gone_on_with_behind_its_last_update() {
     {
         let folder = Folder::new();
         let log = written_ahead(&folder, 25);
-        let (mut writer, _) = LogWriter::open(folder.options(durability), DAY).unwrap();
+        let (mut writer, _) = folder.open_with(&|| folder.options(durability), DAY).unwrap();
         writer.append(&updates(4).concat(), 4).unwrap();
         let report = writer.roll(next(), |_| Ok(())).unwrap();
         assert_eq!((report.created, report.updates), (false, 25));

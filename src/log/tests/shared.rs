@@ -155,13 +155,17 @@ fn under_os_the_log_is_synced_in_the_background() {
 fn a_writer_detects_that_another_has_taken_the_lock() {
     let folder = Folder::new();
     let env = Env::system();
-    let (first, _) = WriterLock::take(&env.disk, &folder.0, "sym", None).unwrap();
+    let take = || {
+        let file = WriterLock::open_file(&*env.disk, &folder.0, "sym")?;
+        WriterLock::take(file, &env.disk, &folder.0, "sym", None, None)
+    };
+    let (first, _) = take().unwrap();
     let (path, own) = (first.path().to_path_buf(), first.holder().clone());
     let (told, wakes) = waker();
     let fence = Fence::start(&env, path, own, Some(told)).unwrap();
     assert_eq!(fence.successor(), None);
     drop(first);
-    let (second, _) = WriterLock::take(&env.disk, &folder.0, "sym", None).unwrap();
+    let (second, _) = take().unwrap();
     wakes.recv_timeout(Duration::from_secs(20)).expect("the fence looks again and again");
     let text = fence.successor().expect("a successor");
     assert!(text.contains(&format!("epoch {}", second.epoch())), "{text}");

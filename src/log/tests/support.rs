@@ -21,11 +21,15 @@ impl Folder {
         let name = format!("elastick-log-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Folder(path.canonicalize().unwrap())
     }
 
     pub fn log(&self) -> PathBuf {
         crate::log::log_path(&self.0, "sym", DAY)
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        crate::log::name::lock_path(&self.0, "sym")
     }
 
     pub fn options(&self, durability: Durability) -> LogOptions {
@@ -37,6 +41,7 @@ impl Folder {
             damage: Damage::Stop,
             mount: RequiredMount::Any,
             epoch: None,
+            address: None,
             limits: Limits::default(),
             chunk_bytes: CHUNK,
             buffer_bytes: 1 << 16,
@@ -49,7 +54,28 @@ impl Folder {
     }
 
     pub fn try_open(&self, damage: Damage) -> Result<(LogWriter, OpenReport), LogError> {
-        LogWriter::open(LogOptions { damage, ..self.options(Durability::Os) }, DAY)
+        self.open_with(&|| LogOptions { damage, ..self.options(Durability::Os) }, DAY)
+    }
+
+    /// Opens a log, whatever other tests do meanwhile: a child that they start holds a copy of every descriptor, and of the lock of a writer that
+    /// is closed meanwhile, until it executes its program.
+    pub fn open_with(&self, options: &dyn Fn() -> LogOptions, day: Date) -> Result<(LogWriter, OpenReport), LogError> {
+        let deadline = soon();
+        loop {
+            match LogWriter::open(options(), day) {
+                Err(LogError::Held { .. }) if !self.has_writer() && Instant::now() < deadline => {
+                    std::thread::yield_now();
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Whether this process has the lock file open, as each writer has.
+    fn has_writer(&self) -> bool {
+        let lock = self.lock();
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        open.flatten().any(|descriptor| std::fs::read_link(descriptor.path()).is_ok_and(|path| path == lock))
     }
 
     /// Writes a log of these updates and closes it in order.

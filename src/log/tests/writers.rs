@@ -3,9 +3,11 @@
 use super::faulty::{Faulty, OnePath};
 use super::support::*;
 use crate::config::{Damage, Durability, RequiredMount};
-use crate::log::{LogError, LogOptions, LogWriter, log_path};
+use crate::env::Env;
+use crate::log::{Active, Locked, LogError, LogOptions, LogWriter, log_path};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 #[test]
@@ -18,6 +20,52 @@ fn a_second_writer_is_rejected_with_the_name_of_the_first() {
     assert!(text.contains(&std::process::id().to_string()), "{text}");
     first.close().unwrap();
     folder.open();
+}
+
+#[test]
+fn a_child_that_holds_a_copy_of_the_lock_is_waited_for() {
+    let folder = Folder::new();
+    let lock = std::fs::File::create(folder.lock()).unwrap();
+    lock.lock().unwrap();
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(lock).spawn().unwrap();
+    let held = LogWriter::open(folder.options(Durability::Os), DAY);
+    assert!(matches!(held, Err(LogError::Held { .. })));
+    // It ends, and the test support waits for that.
+    drop(child.stdin.take());
+    folder.open();
+    child.wait().unwrap();
+}
+
+#[test]
+fn who_is_active_is_read_without_the_lock() {
+    let folder = Folder::new();
+    let disk = Env::system().disk;
+    let active = || Active::read(&*disk, &folder.0, "sym").unwrap();
+    assert_eq!(active(), None);
+    let with = |address: Option<&str>| {
+        let options = || LogOptions { address: address.map(String::from), ..folder.options(Durability::Os) };
+        folder.open_with(&options, DAY).unwrap().0
+    };
+    let first = with(Some("tick-a:5010"));
+    let read = active().unwrap();
+    assert_eq!((read.epoch, read.address.as_deref(), read.is_closed), (1, Some("tick-a:5010"), false));
+    assert!(read.process.contains(&std::process::id().to_string()), "{}", read.process);
+    assert_eq!(read.log, Some(folder.log()));
+    first.close().unwrap();
+    assert!(active().unwrap().is_closed);
+    let _second = with(None);
+    let read = active().unwrap();
+    assert_eq!((read.epoch, read.address), (2, None), "the address of a process before is not this one's");
+}
+
+#[test]
+fn a_log_that_was_locked_before_it_is_opened_is_locked_once() {
+    let folder = Folder::new();
+    let locked = Locked::take(&folder.options(Durability::Os)).unwrap();
+    assert!(matches!(Locked::take(&folder.options(Durability::Os)), Err(LogError::Held { .. })));
+    let epoch = locked.epoch();
+    let (log, report) = LogWriter::open_locked(locked, folder.options(Durability::Os), DAY).unwrap();
+    assert_eq!((report.epoch, log.writer_id().epoch), (epoch, epoch));
 }
 
 #[test]
@@ -59,7 +107,7 @@ fn the_epoch_grows_with_every_writer_also_after_a_crash() {
 #[test]
 fn an_epoch_given_must_be_above_the_one_that_has_written() {
     let folder = Folder::new();
-    let with = |epoch| LogWriter::open(LogOptions { epoch: Some(epoch), ..folder.options(Durability::Os) }, DAY);
+    let with = |epoch| folder.open_with(&|| LogOptions { epoch: Some(epoch), ..folder.options(Durability::Os) }, DAY);
     drop(with(7).unwrap());
     assert!(matches!(with(7), Err(LogError::StaleEpoch { given: 7, stored: 7, .. })));
     assert!(matches!(with(6), Err(LogError::StaleEpoch { .. })));
@@ -190,4 +238,44 @@ fn the_log_before_is_durable_once_a_day_has_started() {
     assert_eq!(before.synced_bytes(), 0);
     LogWriter::open(options, DAY).unwrap();
     assert_eq!(before.synced_bytes(), 40);
+}
+
+/// A log with updates up to where its disk is full, and the file.
+fn full(folder: &Folder) -> (LogWriter, Arc<Faulty>, usize) {
+    let file = Arc::new(Faulty::full_after(500));
+    let mut options = folder.options(Durability::Os);
+    options.env.disk = Arc::new(OnePath(folder.log(), Arc::clone(&file)));
+    let (mut log, _) = LogWriter::open(options, DAY).unwrap();
+    let taken = updates(100).iter().take_while(|update| log.append(update, 1).is_ok()).count();
+    assert!(taken > 0 && log.can_resume() && log.tip() == taken as u64);
+    (log, file, taken)
+}
+
+#[test]
+fn a_log_whose_disk_was_full_has_all_updates_after_it_continues() {
+    let folder = Folder::new();
+    let (mut log, file, taken) = full(&folder);
+    file.make_room();
+    log.resume().unwrap();
+    assert_eq!(file.synced_bytes(), file.bytes().len());
+    let all_updates = updates(100);
+    all_updates[taken..].iter().for_each(|update| log.append(update, 1).unwrap());
+    log.close().unwrap();
+    std::fs::write(folder.log(), file.bytes()).unwrap();
+    assert_eq!(all(&folder.log()), all_updates);
+    let (_, report) = folder.open();
+    assert_eq!((report.updates, report.damage.len(), report.missing), (100, 0, 0), "the side file agrees");
+}
+
+#[test]
+fn a_log_that_has_other_bytes_than_were_written_does_not_continue() {
+    let folder = Folder::new();
+    let (mut log, file, taken) = full(&folder);
+    file.make_room();
+    file.change(30);
+    let error = log.resume().unwrap_err().to_string();
+    assert!(error.contains("differ from what was written") && !log.can_resume(), "{error}");
+    file.change(30);
+    assert!(log.resume().is_err(), "a failed proof is final");
+    assert!(log.append(&updates(1)[0], 1).is_err() && log.tip() == taken as u64);
 }

@@ -1,0 +1,189 @@
+//! What other threads read of the lease.
+
+use crate::lease::{Epoch, Left, OwnerName};
+use crate::protocol::LeaseState;
+use crate::sys::clock::Clock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Called when the process has to step down.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// When the lease ends if it is not renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// The process has no lease.
+    Over,
+    /// At this time of the lease's clock.
+    At(u64),
+    /// Not while the store does not answer.
+    Never,
+}
+
+/// State of the lease at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Epoch of the own lease, while the process holds it and has not been asked to step down.
+    pub lead: Option<Epoch>,
+    /// Owner in the record that the store had last; this process itself while it holds the lease. Empty if there is none.
+    pub owner: String,
+    /// The owner has given the lease back.
+    pub is_released: bool,
+    /// Time since the own last renewal, or since this process saw the owner's last one.
+    pub renewed: Option<Duration>,
+    /// Time left of a lease that is renewed late.
+    pub danger: Option<Duration>,
+    /// The lease is over, and the process is active by the lock of the log alone.
+    pub is_held: bool,
+    /// Why the store could not be used at the last call.
+    pub trouble: Option<String>,
+    /// Calls of the store that failed.
+    pub failures: u64,
+    /// Why this process had to step down.
+    pub left: Option<Left>,
+    /// Nothing is under way: passive, and no call without an answer.
+    pub is_settled: bool,
+}
+
+/// State of the lease as the driver has it. Times are of the lease's clock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub view: View,
+    pub renewed_ns: Option<u64>,
+    pub is_in_danger: bool,
+}
+
+/// The lease as other threads see it.
+pub struct Tenure {
+    url: String,
+    /// Name of this process in the store.
+    me: OwnerName,
+    clock: Arc<dyn Clock>,
+    /// `u64::MAX` for [`Ends::Never`], 0 for [`Ends::Over`].
+    ends_ns: AtomicU64,
+    known: Mutex<(Known, Option<Waker>)>,
+    changed: Condvar,
+}
+
+impl View {
+    /// What endangers the lease or keeps this process from it; `None` if all is well.
+    pub fn words(&self) -> Option<String> {
+        let why = self.trouble.as_deref();
+        let cause = why.unwrap_or("the store is slow");
+        match self.danger {
+            _ if self.is_held => Some(format!(
+                "the lease is over and not renewed ({cause}); active by the lock of the log alone (--lease-failsafe)"
+            )),
+            Some(left) => Some(format!("the lease is renewed late and ends in {} ms: {cause}", left.as_millis())),
+            None => why.map(String::from),
+        }
+    }
+}
+
+impl Tenure {
+    pub(super) fn new(url: String, me: OwnerName, clock: Arc<dyn Clock>) -> Tenure {
+        Tenure { url, me, clock, ends_ns: AtomicU64::new(0), known: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// URL of the lease, as its option has it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The URL without its parameters, for messages.
+    pub(super) fn name(&self) -> &str {
+        self.url.split('?').next().unwrap_or_default()
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        u64::try_from(self.clock.since_boot().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the process must not write any more, by the clock. The driver says the same, but its thread may not have run yet after a pause
+    /// of the process.
+    pub fn is_over(&self) -> bool {
+        let ends_ns = self.ends_ns.load(Ordering::Acquire);
+        ends_ns != u64::MAX && self.now_ns() >= ends_ns
+    }
+
+    /// Returns the state of the lease.
+    pub fn view(&self) -> View {
+        let now_ns = self.now_ns();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Known { view, renewed_ns, is_in_danger }, _) = &*known;
+        let ends_ns = self.ends_ns.load(Ordering::Acquire);
+        let left = Duration::from_nanos(ends_ns.saturating_sub(now_ns));
+        View {
+            renewed: renewed_ns.map(|at| Duration::from_nanos(now_ns.saturating_sub(at))),
+            danger: is_in_danger.then_some(left),
+            ..view.clone()
+        }
+    }
+
+    /// Returns the state of the lease as `.u.state[]` has it.
+    pub fn state(&self) -> LeaseState {
+        let view = self.view();
+        let trouble = view.words().unwrap_or_default();
+        let owner = if view.is_released { String::new() } else { view.owner };
+        LeaseState { owner, name: self.me.clone(), renewed: view.renewed, trouble }
+    }
+
+    /// Epoch of the own lease; `None` if the process has none, or has to step down.
+    pub fn lead(&self) -> Option<Epoch> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.lead
+    }
+
+    /// Whether the process has to step down.
+    pub fn has_left(&self) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.left.is_some()
+    }
+
+    /// Calls `waker` once the process has to step down, at once if it has to already.
+    pub fn on_step_down(&self, waker: Waker) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_left = known.0.view.left.is_some();
+        known.1 = Some(Arc::clone(&waker));
+        drop(known);
+        if has_left {
+            waker();
+        }
+    }
+
+    pub(super) fn set(&self, known: Known, ends: Ends) {
+        let ends_ns = match ends {
+            Ends::Over => 0,
+            Ends::At(at_ns) => at_ns,
+            Ends::Never => u64::MAX,
+        };
+        self.ends_ns.store(ends_ns, Ordering::Release);
+        let mut shared = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let waker = (shared.0.view.left != known.view.left).then(|| shared.1.clone()).flatten();
+        shared.0 = known;
+        drop(shared);
+        self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker();
+        }
+    }
+
+    /// An event is on its way to the driver.
+    pub(super) fn unsettle(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.is_settled = false;
+    }
+
+    /// Waits until nothing is under way, for at most `most`. Returns whether that is so.
+    pub(super) fn settled(&self, most: Duration) -> bool {
+        let until = Instant::now().checked_add(most);
+        let mut shared = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        while !shared.0.view.is_settled {
+            let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return false;
+            }
+            shared =
+                self.changed.wait_timeout(shared, left).map_or_else(|poisoned| poisoned.into_inner().0, |(s, _)| s);
+        }
+        true
+    }
+}

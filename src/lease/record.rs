@@ -1,0 +1,37 @@
+//! What a store holds under a lease's key, and the writes that change it.
+
+use super::epoch::Epoch;
+
+/// Name of a process that may own the lease; another one at each start of the process.
+pub type OwnerName = String;
+
+/// Version of a record: another text at each write, never used twice.
+pub type RecordVersion = String;
+
+/// The record as a read found it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseRecord {
+    pub owner: OwnerName,
+    pub version: RecordVersion,
+    /// Duration that the owner has promised to renew within. A store that keeps coarser units rounds up.
+    pub lease_ns: u64,
+    /// The owner has given the lease back.
+    pub is_released: bool,
+    /// Process for which a released lease is kept for one duration.
+    pub successor: Option<OwnerName>,
+    /// Number of the lease, [`Epoch`] 0 if another kind of client has written the record without one.
+    pub epoch: Epoch,
+}
+
+/// A conditional write. A store applies it whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseWrite {
+    /// If there is no record: makes one.
+    Create { version: RecordVersion, epoch: Epoch },
+    /// If the record has the version `from`, and is released if `was_released` says so: makes the writer its owner, under the new epoch.
+    Take { from: RecordVersion, was_released: bool, version: RecordVersion, epoch: Epoch },
+    /// Condition: the record has the version `from`, is the writer's own, and is not released. Replaces the version, and nothing else.
+    Renew { from: RecordVersion, version: RecordVersion },
+    /// Condition as of `Renew`. Marks the record as released, for a successor if one is named.
+    Release { from: RecordVersion, successor: Option<OwnerName> },
+}
