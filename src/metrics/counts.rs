@@ -3,7 +3,7 @@
 
 use super::snapshot::Snapshot;
 use super::table::Id;
-use crate::config::{Limit, Limits, Program};
+use crate::config::{Limit, Limits, Program, Unit};
 use crate::q::refused;
 use crate::table::symbol::{self, Bound};
 use proto::{DecodeError, DecodeErrorKind};
@@ -13,13 +13,20 @@ static COUNTS: [AtomicU64; Id::ALL.len()] = [const { AtomicU64::new(0) }; Id::AL
 static REFUSALS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; Limit::ALL.len()];
 
 /// Metrics counted here.
-const COUNTED: [Id; 11] = [
+const COUNTED: [Id; 18] = [
     Id::Bugs,
+    Id::QueriesAbandoned,
     Id::ConnectionsAccepted,
     Id::LoginsRefused,
     Id::LoginsLockedOut,
     Id::UsersReloadFailures,
+    Id::IdentityFailures,
+    Id::SessionsExpired,
     Id::HttpRequests,
+    Id::AuditRecords,
+    Id::AuditMissing,
+    Id::AuditWriteErrors,
+    Id::RejectedUnsaved,
     Id::TlsHandshakes,
     Id::TlsHandshakesFailed,
     Id::CloudWatchSent,
@@ -32,8 +39,13 @@ const SIZES: [Limit; 2] = [Limit::log_read_chunk_bytes, Limit::log_buffer_bytes]
 
 /// Increments a counter.
 pub fn count(id: Id) {
+    count_times(id, 1);
+}
+
+/// Adds to a counter.
+pub fn count_times(id: Id, times: u64) {
     if let Some(counter) = COUNTS.get(id as usize) {
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(times, Ordering::Relaxed);
     }
 }
 
@@ -68,6 +80,7 @@ pub fn refusals(limit: Limit) -> u64 {
             Limit::symbols => symbol::refusals(Bound::Number),
             Limit::symbol_bytes => symbol::refusals(Bound::Bytes),
             Limit::client_symbols => symbol::refusals(Bound::Clients),
+            Limit::user_symbol_bytes => symbol::refusals(Bound::User),
             Limit::query_symbols => symbol::refusals(Bound::Evaluation),
             Limit::depth => refused::too_deep(),
             _ => 0,
@@ -90,13 +103,13 @@ pub fn put_limits(snapshot: &mut Snapshot, program: Program, limits: &Limits, us
         let label = limit.spec().name;
         let value = limits.get(limit);
         let used = used.iter().find(|(of, _)| *of == limit).map(|(_, used)| *used);
-        match limit.spec().value {
-            "nanoseconds" => snapshot.add(Id::LimitSeconds, &[label], value as f64 / 1e9),
-            "bytes" => {
+        match limit.unit() {
+            Unit::nanoseconds => snapshot.add(Id::LimitSeconds, &[label], value as f64 / 1e9),
+            Unit::bytes => {
                 snapshot.add(Id::LimitBytes, &[label], value);
                 snapshot.add(Id::LimitUsedBytes, &[label], used);
             }
-            _ => {
+            Unit::count => {
                 snapshot.add(Id::LimitItems, &[label], value);
                 snapshot.add(Id::LimitUsedItems, &[label], used);
             }

@@ -5,6 +5,7 @@
 
 pub mod bugs;
 pub mod counts;
+pub mod health;
 pub mod list;
 pub mod periods;
 pub mod process;
@@ -13,7 +14,8 @@ pub mod snapshot;
 pub mod table;
 pub mod tap;
 
-pub use counts::{count, refused, refused_by, refused_times};
+pub use counts::{count, count_times, refused, refused_by, refused_times};
+pub use health::{Health, HealthWatch};
 pub use snapshot::Snapshot;
 pub use table::{Id, Kind, Metric, Of, Process, Unit};
 pub use tap::{SnapshotRequest, Tap};

@@ -162,6 +162,9 @@ metrics! {
     OpenFds = gauge(Both, "elastick_process_open_fds", "Open file descriptors");
     MaxFds = gauge(Both, "elastick_process_max_fds", "Limit of open file descriptors");
 
+    Health = gauge(Both, "elastick_health", "Health of the process, as its /health says in words: 0 ok, 1 degraded, 2 failed")
+        .alarmed("Health", Unit::None, Both);
+
     Bugs = counter(Both, "elastick_bugs_total", "Impossible states detected: bugs of elastick, each with a log line");
 
     // Connections.
@@ -171,6 +174,8 @@ metrics! {
     LoginsRefused = counter(Both, "elastick_logins_refused_total", "Logins rejected for a wrong user or password, over kdb+ IPC and HTTP");
     LoginsLockedOut = counter(Both, "elastick_logins_locked_out_total", "Logins rejected because of many wrong passwords before, of the same address or user");
     UsersReloadFailures = counter(Both, "elastick_users_reload_failures_total", "Changed users files that could not be used; the users as last read stay in force");
+    IdentityFailures = counter(Both, "elastick_identity_failures_total", "Requests to an OpenID Connect issuer or LDAP server that failed, each with a log line; wrong tokens and passwords do not count");
+    SessionsExpired = counter(Both, "elastick_sessions_expired_total", "Connections closed because the token of their login had expired");
     ConnectionsTls = gauge(Both, "elastick_connections_tls", "Those of the open kdb+ connections that use TLS");
     TlsHandshakes = counter(Both, "elastick_tls_handshakes_total", "TLS handshakes completed");
     TlsHandshakesFailed = counter(Both, "elastick_tls_handshakes_failed_total", "TLS handshakes that failed, each with a log line");
@@ -190,38 +195,61 @@ metrics! {
         .labels(&["limit"]);
 
     // Updates and queries.
-    Updates = counter(Both, "elastick_updates_total", "Updates accepted by the tickerplant, or stored by the node")
+    Updates = counter(Both, "elastick_updates_total", "Updates that the tickerplant has logged, or the node stored")
         .cloudwatch("UpdateCount", Unit::Count);
     UpdatesRefused = counter(Both, "elastick_updates_refused_total", "Updates rejected; the tickerplant puts them in quarantine")
         .alarmed("Quarantined", Unit::Count, Tick);
     UpdatesMissing = gauge(Node, "elastick_updates_missing", "Updates of the node's windows that it rejected: queries do not see them");
+    UpdatesUnserved = gauge(Node, "elastick_queue_updates_unserved", "Updates of the node's queue that no connected node serves, as last reported by the tickerplant; none while disconnected");
     Queries = counter(Both, "elastick_queries_total", "Messages of clients other than updates");
     QueryErrors = counter(Both, "elastick_query_errors_total", "Queries that failed");
+    QueriesAbandoned = counter(Both, "elastick_queries_abandoned_total", "Queries stopped, or removed before they began, because their client had disconnected");
 
     // Tickerplant.
     TickUp = gauge(Tick, "elastick_tick_up", "1 while updates can be logged and the port listens")
         .alarmed("TickerplantUp", Unit::Count, Tick);
-    Rows = counter(Tick, "elastick_rows_total", "Rows of the updates accepted");
+    TickActive = gauge(Tick, "elastick_tick_active", "1 while the tickerplant may log updates, 0 while it is passive");
+    TickForwarded = gauge(Tick, "elastick_tick_forwarded_connections", "Connections that a passive tickerplant hands through (--forward)");
+    LeaseOwned = gauge(Tick, "elastick_lease_owned", "1 while this tickerplant owns the lease (--lease with a store)");
+    LeaseRenewed = gauge(Tick, "elastick_lease_renewed_seconds", "Time since the last renewal: the own one while active, else the owner's as this process has seen it");
+    LeaseDanger = gauge(Tick, "elastick_lease_danger", "1 while the lease is renewed late, or is over and held without the store");
+    LeaseHeld = gauge(Tick, "elastick_lease_held", "1 while the lease is over and the tickerplant stays active by the lock of the log alone (--lease-failsafe)");
+    LeaseFailures = counter(Tick, "elastick_lease_store_failures_total", "Calls of the lease's store that failed or were not answered in time");
+    Rows = counter(Tick, "elastick_rows_total", "Rows of the updates logged");
+    UpdatesCoerced = counter(Tick, "elastick_updates_coerced_total", "Updates accepted after values were converted to the types of the table (--coerce)");
     UpdatesUnlogged = counter(Tick, "elastick_updates_unlogged_total", "Updates accepted but not logged, because a write failed");
+    UpdatesDuplicate = counter(Tick, "elastick_updates_duplicate_total", "Updates that were not logged again, by their publishers' sequence numbers");
     Turns = counter(Tick, "elastick_turns_total", "Event-loop iterations that logged at least one update");
     Malformed = counter(Tick, "elastick_messages_malformed_total", "Messages that were not valid kdb+ IPC");
-    LogUpdates = gauge(Tick, "elastick_log_updates", "Updates in the day's log: the index of the next one");
-    LogDurable = gauge(Tick, "elastick_log_durable_updates", "Updates in the day's log that survive a power cut");
+    LogUpdates = gauge(Tick, "elastick_log_updates", "Records in the day's log, updates and the numbers of publishers: the index of the next one");
+    LogDurable = gauge(Tick, "elastick_log_durable_updates", "Records in the day's log that survive a power cut");
     LogBytes = gauge(Tick, "elastick_log_bytes", "Size of the day's log")
         .alarmed("LogBytes", Unit::Bytes, Tick);
     LogFreeBytes = gauge(Tick, "elastick_log_free_bytes", "Free space on the log's file system")
         .alarmed("LogFreeBytes", Unit::Bytes, Tick);
     LogFileSystemBytes = gauge(Tick, "elastick_log_filesystem_bytes", "Size of the log's file system");
-    LogFailed = gauge(Tick, "elastick_log_failed", "1 after a failed write or sync: no more updates are logged until a restart");
+    LogDaysDeleted = counter(Tick, "elastick_log_days_deleted_total", "Past days deleted by --keep-days");
+    LogDaysHeld = gauge(Tick, "elastick_log_days_held", "Past days that --keep-days would delete, kept because their logs are not known to be whole");
+    LogFailed = gauge(Tick, "elastick_log_failed", "1 after a failed write or sync: no more updates are logged, until a full disk has room again or the process restarts");
     LogFileHarmed = gauge(Tick, "elastick_log_file_harmed", "1 while the log's path is not the file being written, or after another program truncated it")
         .alarmed("LogFileHarmed", Unit::Count, Tick);
     ClockJump = gauge(Tick, "elastick_clock_jump_seconds", "Jump of the wall clock, or its distance from the newest log at the start, while days do not end by it; 0 while they do");
     DayAhead = gauge(Tick, "elastick_day_ahead_days", "Days by which the current day of the log is ahead of the calendar");
     Quarantined = gauge(Tick, "elastick_quarantined_updates", "Rejected updates in the quarantine");
+    RejectedUnsaved = counter(Tick, "elastick_rejected_unsaved_total", "Changes of the rejected updates that are missing from the file beside the log: they came faster than it is written");
+    FollowConnected = gauge(Tick, "elastick_follow_connected", "1 while this tickerplant copies the log of the active one (--follow)");
+    FollowLag = gauge(Tick, "elastick_follow_lag_updates", "Records of the active tickerplant's log that this copy lacks, as far as is known");
+    FollowLate = gauge(Tick, "elastick_follow_late_seconds", "Time for which this copy has lacked any record, or has not heard of the active tickerplant");
+    Followers = gauge(Tick, "elastick_followers", "Tickerplants that copy the log of this one");
+    FollowerLag = gauge(Tick, "elastick_follower_lag_updates", "Records of the day's log that a follower has not confirmed to be on its disk").labels(&["follower"]);
+    ReplicasMissing = gauge(Tick, "elastick_replicas_missing", "1 while too few followers confirm in time for --durability replica");
     Lanes = gauge(Tick, "elastick_lanes", "Fan-out groups: distinct subscriptions, each encoded once");
     Subscribers = gauge(Tick, "elastick_subscribers", "Connections with a subscription");
     SubscribersBehind = gauge(Tick, "elastick_subscribers_behind", "Subscribers in catch-up: fed from the log");
     SlowConsumers = counter(Tick, "elastick_subscribers_demoted_total", "Times a slow consumer was switched to catch-up from the log");
+    ConnectionWaiting = gauge(Tick, "elastick_connection_waiting_bytes", "Bytes in the send buffer of a connection, for up to 10 connections: slow consumers, then those with most bytes").labels(&["handle", "user", "address", "node"]);
+    ConnectionLag = gauge(Tick, "elastick_connection_lag_updates", "Records of the log between those put into the send buffer of a subscriber and the tip, for the same connections").labels(&["handle", "user", "address", "node"]);
+    ConnectionSlow = gauge(Tick, "elastick_connection_slow_seconds", "Time for which a subscriber has been a slow consumer, for the same connections").labels(&["handle", "user", "address", "node"]);
     WindowsVerified = counter(Tick, "elastick_windows_verified_total", "Windows of nodes whose proof agreed with the log");
     WindowsDiffering = counter(Tick, "elastick_windows_differing_total", "Windows of nodes whose proof differed from the log");
 
@@ -235,6 +263,8 @@ metrics! {
         .labels(&["queue", "state"]);
     QueueLive = gauge(Tick, "elastick_queue_live", "1 while a connected node of the queue is live").labels(&["queue"]);
     QueueStandbysUnable = gauge(Tick, "elastick_queue_standbys_unable", "Standbys of the queue that cannot take a window now: memory at the roll threshold, or a window just given back").labels(&["queue"]);
+    QueueNodesSilent = gauge(Tick, "elastick_queue_nodes_silent", "Connected nodes of the queue that have sent nothing for 5 s; a node reports every second").labels(&["queue"]);
+    QueueNotQueryable = gauge(Tick, "elastick_queue_updates_not_queryable", "Updates logged today that no connected node of the queue holds: they cannot be queried").labels(&["queue"]);
     QueueWindowsLost = gauge(Tick, "elastick_queue_windows_lost", "Windows of the queue that no node holds").labels(&["queue"]);
 
     // Node.
@@ -294,6 +324,12 @@ metrics! {
     DesiredAtMax = gauge(Node, "elastick_fleet_desired_at_max", "1 while the group's desired capacity is its maximum")
         .alarmed("DesiredAtMax", Unit::Count, Node);
 
+    // Audit log.
+    AuditFailing = gauge(Both, "elastick_audit_failing", "1 while the audit log cannot be written");
+    AuditRecords = counter(Both, "elastick_audit_records_total", "Records written to the audit log");
+    AuditMissing = counter(Both, "elastick_audit_missing_total", "Records dropped because too many waited for the audit log");
+    AuditWriteErrors = counter(Both, "elastick_audit_write_errors_total", "Attempts to write the audit log that failed");
+
     // Publisher of the metrics themselves.
     CloudWatchSent = counter(Both, "elastick_cloudwatch_periods_sent_total", "Periods whose values CloudWatch accepted");
     CloudWatchFailed = counter(Both, "elastick_cloudwatch_failures_total", "Attempts to publish that CloudWatch rejected or did not answer");
@@ -336,6 +372,7 @@ mod tests {
         };
         let (tick, node) = (of(Process::Tick), of(Process::Node));
         for name in [
+            "Health",
             "TickerplantUp",
             "QueuesWithoutLive",
             "WindowsLost",
@@ -349,6 +386,7 @@ mod tests {
             assert!(tick.contains(&name), "{name}");
         }
         for name in [
+            "Health",
             "MemoryUsage",
             "MemoryUsed",
             "Capacity",

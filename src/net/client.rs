@@ -1,20 +1,19 @@
 //! The blocking client of a kdb+ process, used by nodes, feeds, tools and tests.
 
-use super::tls::{self, TlsSocket};
-use super::{keepalive, listener};
+mod socket;
+
+use super::forward::STAYS;
+use super::keepalive;
 use crate::config::Address;
-use crate::config::address::UNIX;
 use crate::points::{self, Point};
 use proto::{
     Compression, DecodeError, EncodeError, FrameReader, Header, Limits, MessageKind, Value, View, Writer, compress,
     decode, encode, handshake,
 };
-use rustix::net::{RecvFlags, recv};
+use socket::Socket;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
+use std::io;
+use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -31,6 +30,9 @@ pub enum ClientError {
     /// The server closed the connection instead of accepting the handshake.
     #[error("'access: {0} rejected the user or password")]
     Refused(String),
+    /// Of several addresses none is that of an active tickerplant.
+    #[error("no address is that of an active tickerplant: {0}")]
+    NoneActive(String),
     #[error("connection closed")]
     Closed,
     #[error("timed out waiting for a reply")]
@@ -61,6 +63,11 @@ impl ClientError {
     pub fn is_answer(&self) -> bool {
         matches!(self, ClientError::Server(_) | ClientError::Encode(_))
     }
+
+    /// Whether a passive tickerplant refuses the request.
+    pub fn is_of_passive(&self) -> bool {
+        matches!(self, ClientError::Server(text) if text.starts_with(b"passive:"))
+    }
 }
 
 /// A received message: its header, and the bytes of its object, decompressed.
@@ -71,6 +78,11 @@ pub struct Incoming {
 }
 
 impl Incoming {
+    /// Whether the object is an error.
+    pub fn is_error(&self) -> bool {
+        self.body.first().is_some_and(|ty| ty.cast_signed() == proto::types::ERROR)
+    }
+
     /// Returns the object, validated; an error object is a [`ClientError::Server`].
     ///
     /// # Errors
@@ -92,59 +104,6 @@ pub fn view<'a>(header: &Header, body: &'a [u8], limits: &Limits) -> Result<View
     }
 }
 
-enum Socket {
-    Tcp(TcpStream),
-    Tls(Box<TlsSocket>),
-    Unix(UnixStream),
-}
-
-impl Socket {
-    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        // A timeout of zero is invalid for a socket.
-        let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1)));
-        match self {
-            Socket::Tcp(stream) => stream.set_read_timeout(timeout),
-            Socket::Tls(stream) => stream.tcp.set_read_timeout(timeout),
-            Socket::Unix(stream) => stream.set_read_timeout(timeout),
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.read(buffer),
-            Socket::Tls(stream) => stream.read(buffer, false),
-            Socket::Unix(stream) => stream.read(buffer),
-        }
-    }
-
-    /// Reads the available bytes without blocking.
-    fn poll(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let flags = RecvFlags::DONTWAIT;
-        let (read, _) = match self {
-            Socket::Tcp(stream) => recv(stream, buffer, flags)?,
-            Socket::Tls(stream) => return stream.read(buffer, true),
-            Socket::Unix(stream) => recv(stream, buffer, flags)?,
-        };
-        Ok(read)
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Socket::Tcp(stream) => stream.write_all(bytes),
-            Socket::Tls(stream) => stream.write_all(bytes),
-            Socket::Unix(stream) => stream.write_all(bytes),
-        }
-    }
-
-    fn as_tcp(&self) -> Option<&TcpStream> {
-        match self {
-            Socket::Tcp(stream) => Some(stream),
-            Socket::Tls(stream) => Some(&stream.tcp),
-            Socket::Unix(_) => None,
-        }
-    }
-}
-
 /// The writing half of a connection, for use by another thread than the reader.
 pub struct WriteHalf {
     socket: Socket,
@@ -159,6 +118,16 @@ impl WriteHalf {
         Ok(self.socket.write_all(messages)?)
     }
 
+    /// Ends the reads of the other half, also one that blocks, without a word to the server: its connection stays open.
+    pub fn stop_reading(&mut self) {
+        // It may be closed already.
+        let _ = match &self.socket {
+            Socket::Tcp(stream) => stream.shutdown(Shutdown::Read),
+            Socket::Tls(stream) => stream.tcp.shutdown(Shutdown::Read),
+            Socket::Unix(stream) => stream.shutdown(Shutdown::Read),
+        };
+    }
+
     /// Closes the connection in both directions.
     pub fn close(&mut self) {
         // It may be closed already.
@@ -168,6 +137,17 @@ impl WriteHalf {
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
         };
     }
+}
+
+/// Where to connect.
+pub(super) struct Target<'a> {
+    pub address: &'a Address,
+    /// One address of the host; `None` for the first that accepts the connection.
+    pub at: Option<SocketAddr>,
+    /// Time for the connection and the handshake.
+    pub within: Duration,
+    /// Bytes before TLS and login: empty, or a mark of [`super::forward`].
+    pub mark: &'static [u8],
 }
 
 /// A connection to a kdb+ process, for one thread at a time.
@@ -191,32 +171,39 @@ impl Client {
     /// # Errors
     /// `Connect`, `Tls`, `Refused`, `Timeout`, `Io`.
     pub fn connect(address: &Address, timeout: Duration, limits: Limits) -> Result<Client, ClientError> {
+        let target = Target { address, at: None, within: timeout, mark: &[] };
+        Client::open(target, timeout, limits, handshake::CAPABILITY)
+    }
+
+    /// As [`Client::connect`], to the process at the address itself: one that hands connections through to another process serves this one.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_directly(address: &Address, timeout: Duration, limits: Limits) -> Result<Client, ClientError> {
+        let target = Target { address, at: None, within: timeout, mark: STAYS };
+        Client::open(target, timeout, limits, handshake::CAPABILITY)
+    }
+
+    /// As [`Client::connect`], for a console: error responses then have a reason behind kdb+'s name ([`proto::Explained`]).
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_explained(address: &Address, timeout: Duration, limits: Limits) -> Result<Client, ClientError> {
+        let target = Target { address, at: None, within: timeout, mark: &[] };
+        Client::open(target, timeout, limits, handshake::CAPABILITY | handshake::EXPLAINS)
+    }
+
+    /// Connects to `target`, offering this capability; `timeout` bounds later requests and writes.
+    pub(super) fn open(
+        target: Target<'_>,
+        timeout: Duration,
+        limits: Limits,
+        offered: u8,
+    ) -> Result<Client, ClientError> {
+        let Target { address, at, within, mark } = target;
         let to = address.to_string();
-        let by = deadline(timeout);
-        let connect = |error| ClientError::Connect { to: to.clone(), error };
-        let directory = match address.host.as_str() {
-            UNIX => Some(listener::socket_directory().unwrap_or_else(|| listener::SOCKETS.into())),
-            host => host.starts_with('/').then(|| host.into()),
-        };
-        let socket = if let Some(directory) = directory {
-            let path = directory.join(format!("kx.{}", address.port));
-            let by_name = UnixAddress::from_abstract_name(path.as_os_str().as_encoded_bytes())
-                .and_then(|name| UnixStream::connect_addr(&name));
-            let stream = by_name.or_else(|_| UnixStream::connect(&path)).map_err(connect)?;
-            stream.set_write_timeout(Some(timeout)).map_err(connect)?;
-            Socket::Unix(stream)
-        } else {
-            let stream = tcp(address, timeout).map_err(connect)?;
-            stream.set_nodelay(true).map_err(connect)?;
-            stream.set_write_timeout(Some(timeout)).map_err(connect)?;
-            match address.tls {
-                false => Socket::Tcp(stream),
-                true => {
-                    let secured = tls::connect(stream, &address.host, by);
-                    Socket::Tls(Box::new(secured.map_err(|reason| ClientError::Tls { to: to.clone(), reason })?))
-                }
-            }
-        };
+        let by = deadline(within);
+        let socket = Socket::open((address, at), mark, (within, by), timeout)?;
         let mut client = Client {
             socket,
             frames: FrameReader::new(limits),
@@ -227,7 +214,7 @@ impl Client {
             timeout: Some(timeout),
             armed: None,
         };
-        let hello = handshake::hello(address.user.as_bytes(), address.password.as_bytes(), handshake::CAPABILITY);
+        let hello = handshake::hello(address.user.as_bytes(), address.password.as_bytes(), offered);
         client.socket.write_all(&hello)?;
         // Read one byte only: messages follow it.
         let mut answer = [0; 1];
@@ -512,18 +499,6 @@ impl Client {
 fn deadline(timeout: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(timeout).unwrap_or(now)
-}
-
-/// Tries each address of the host.
-fn tcp(address: &Address, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout.max(Duration::from_micros(1))) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use super::replies::Replies;
 use super::send_buffer::{CROWDED_BYTES, SendBuffer};
 use super::stream::Stream;
 use super::tls::Secured;
+use super::user_outbox::UserOutbox;
 use super::websocket;
 use crate::access::Grants;
 use crate::access::member::CLUSTER_USER;
+use crate::sys::interrupt::Cancel;
 use proto::{FrameReader, handshake};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,6 +27,18 @@ pub(super) struct PendingLogin {
     pub(super) rest: Vec<u8>,
     /// What the user may do, once the password is known to be right.
     pub(super) grants: Option<Arc<Grants>>,
+}
+
+/// Whether a connection may go to another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Diversion {
+    /// Its first bytes decide.
+    #[default]
+    Open,
+    /// The service tries to reach the other process; the connection is not read meanwhile.
+    Asked,
+    /// It stays: the other process cannot be reached, or the connection was forwarded already.
+    Stays,
 }
 
 /// State of an open connection.
@@ -46,6 +60,7 @@ pub(super) struct Connection {
     pub(super) http: Option<Session>,
     /// Present on a WebSocket connection.
     pub(super) web: Option<websocket::Reader>,
+    pub(super) diversion: Diversion,
     /// A login that another thread decides on.
     pub(super) pending_login: Option<Box<PendingLogin>>,
     /// Received and not yet handled: an incomplete message, or messages held back while the connection may not continue.
@@ -57,15 +72,21 @@ pub(super) struct Connection {
     pub(super) held: Option<SendBuffer>,
     /// Share of this connection in the total of all send buffers.
     pub(super) counted_bytes: usize,
+    /// The sum of its user, once it has logged in.
+    pub(super) user_outbox: Option<Arc<UserOutbox>>,
+    /// When bytes were last received or sent.
+    pub(super) active_at: Instant,
     pub(super) replies: Replies,
-    /// In the list of connections to read.
+    /// The connection is in the list of connections to read.
     pub(super) queued: bool,
-    /// In the list of connections to write.
+    /// The connection is in the list of connections to write.
     pub(super) dirty: bool,
     /// The last write was short; the socket reports when it has room.
     pub(super) blocked: bool,
     /// The system reported the end of the stream: read until it is reached.
     pub(super) ending: bool,
+    /// Set when it closes, or earlier if its peer has ended the stream while a message is in evaluation.
+    pub(super) gone: Cancel,
     /// The service has paused this connection's messages.
     pub(super) paused: bool,
     /// A thread decompresses its message, whose request, if it is sync, is held here.
@@ -99,17 +120,21 @@ impl Connection {
             login: Vec::new(),
             http: None,
             web: None,
+            diversion: Diversion::Open,
             pending_login: None,
             frames: FrameReader::new(limits.codec()),
             inbox_bytes: 0,
             send_buffer: SendBuffer::default(),
             held: None,
             counted_bytes: 0,
+            user_outbox: None,
+            active_at: now,
             replies: Replies::default(),
             queued: false,
             dirty: false,
             blocked: false,
             ending: false,
+            gone: Cancel::default(),
             paused: false,
             expanding: None,
             stalled: false,
@@ -128,6 +153,24 @@ impl Connection {
     pub(super) fn admitted(&mut self, handle: i32, peer: Peer) {
         self.span = tracing::debug_span!("connection", handle, %peer);
         self.peer = Some(peer);
+    }
+
+    /// Sets its share in the totals of send buffers. Returns the former one.
+    pub(super) fn recount(&mut self, bytes: usize) -> usize {
+        let before = std::mem::replace(&mut self.counted_bytes, bytes);
+        if let Some(user) = &self.user_outbox {
+            user.recount(before, bytes);
+        }
+        before
+    }
+
+    /// Whether it waits for a response, an evaluation or a page, or has something to read.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.paused
+            || self.expanding.is_some()
+            || self.replies.open() > 0
+            || self.outbox_bytes() > 0
+            || self.http.is_some()
     }
 
     /// Bytes to send, including those held back.

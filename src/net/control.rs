@@ -2,6 +2,7 @@
 
 use super::account::Account;
 use super::connection::Connection;
+use super::http::Page;
 use super::keepalive;
 use super::message;
 use super::peer::{CloseReason, ConnId, Peer};
@@ -10,7 +11,9 @@ use super::send_buffer::CROWDED_BYTES;
 use super::stream::Stream;
 use super::tls::Door;
 use super::trim::Trim;
+use super::user_outbox::UserOutboxes;
 use crate::access::Grants;
+use crate::audit::Audit;
 use crate::config::Limit;
 use crate::less;
 use crate::metrics::{self, Id, Snapshot};
@@ -70,8 +73,10 @@ pub struct Control {
     pub(super) sessions: BTreeSet<(Instant, ConnId)>,
     /// Logins decided by another thread.
     pub(super) admitted: Vec<(ConnId, bool)>,
+    /// Connections to forward, and whether the other process was reached.
+    pub(super) diverted: Vec<(ConnId, bool)>,
     /// HTTP requests answered by another thread.
-    pub(super) pages: Vec<(ConnId, Option<Bytes>)>,
+    pub(super) pages: Vec<(ConnId, Result<Bytes, Page>)>,
     /// HTTP requests with the decision of another thread: who sends them, or that they are rejected.
     pub(super) judged: Vec<(ConnId, Verdict)>,
     slots: Vec<Slot>,
@@ -82,9 +87,12 @@ pub struct Control {
     /// Open connections by address.
     addresses: HashMap<IpAddr, usize>,
     outboxes_bytes: usize,
+    users: UserOutboxes,
     pub(super) trim: Trim,
     /// TLS of the port.
     pub(super) door: Option<Arc<Door>>,
+    /// The process's audit log.
+    pub(super) audit: Audit,
     waker: Arc<Waker>,
 }
 
@@ -102,6 +110,7 @@ impl Control {
             request: None,
             sessions: BTreeSet::new(),
             admitted: Vec::new(),
+            diverted: Vec::new(),
             pages: Vec::new(),
             judged: Vec::new(),
             slots: Vec::new(),
@@ -110,8 +119,10 @@ impl Control {
             open: 0,
             addresses: HashMap::new(),
             outboxes_bytes: 0,
+            users: UserOutboxes::default(),
             trim: Trim::default(),
             door: None,
+            audit: Audit::default(),
             waker,
         }
     }
@@ -122,7 +133,7 @@ impl Control {
             return self.send_first(conn, messages);
         };
         let bytes = messages.len();
-        connection.counted_bytes = connection.counted_bytes.saturating_add(bytes);
+        connection.recount(connection.counted_bytes.saturating_add(bytes));
         connection.held.get_or_insert_default().push(messages);
         self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
     }
@@ -132,7 +143,7 @@ impl Control {
         if let Some(connection) = self.get_mut(conn) {
             let bytes = messages.len();
             connection.send_buffer.push(messages);
-            connection.counted_bytes = connection.counted_bytes.saturating_add(bytes);
+            connection.recount(connection.counted_bytes.saturating_add(bytes));
             self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
             self.queue_write(conn);
         }
@@ -173,7 +184,13 @@ impl Control {
     /// Sends the response to a sync request, a whole message. Responses leave in the order of the requests. If the send buffers are over
     /// their common limit, a large response is replaced by an error.
     pub fn reply(&mut self, request: SyncRequest, mut message: Bytes) {
-        if message.len() > CROWDED_BYTES && self.is_crowded() {
+        if message.len() > CROWDED_BYTES && self.is_user_full(request.conn) {
+            metrics::refused(Limit::user_outbox_bytes);
+            let user = self.peer(request.conn).map(|peer| peer.user.escape_ascii().to_string()).unwrap_or_default();
+            let text =
+                format!("limit: the send buffers of user {user} are full (--limit-user-outbox, or outbox of a role)");
+            message = message::error(text.as_bytes());
+        } else if message.len() > CROWDED_BYTES && self.is_crowded() {
             metrics::refused(Limit::outboxes_bytes);
             let most = self.limits.outboxes_bytes;
             let text = format!("limit: the send buffers of all connections exceed {most} bytes (--limit-outboxes)");
@@ -208,9 +225,26 @@ impl Control {
         self.outboxes_bytes > self.limits.outboxes_bytes
     }
 
+    /// Counts what a connection that has logged in sends for its user as well.
+    pub(super) fn share_outbox(&mut self, conn: ConnId) {
+        let most = self.limits.user_outbox_bytes;
+        let Some(peer) = self.peer(conn).cloned() else { return };
+        let own = self.users.of(&peer, most);
+        if let Some(connection) = self.get_mut(conn) {
+            own.recount(0, connection.counted_bytes);
+            connection.user_outbox = Some(own);
+        }
+    }
+
+    /// Whether the send buffers of a connection's user together exceed their limit.
+    pub fn is_user_full(&self, conn: ConnId) -> bool {
+        self.get(conn).and_then(|connection| connection.user_outbox.as_ref()).is_some_and(|own| own.is_full())
+    }
+
     /// Whether a connection's next message may be handled.
     pub(super) fn may_go_on(&self, conn: ConnId) -> bool {
-        self.get(conn).is_some_and(|connection| connection.may_go_on(&self.limits, self.is_crowded()))
+        self.get(conn)
+            .is_some_and(|connection| connection.may_go_on(&self.limits, self.is_crowded() || self.is_user_full(conn)))
     }
 
     /// Requests one call of [`super::Service::writable`] once the send buffer holds no more than `bytes`.
@@ -294,9 +328,19 @@ impl Control {
         self.admitted.push((conn, admitted));
     }
 
+    /// Continues a connection that the service forwards: it lets it go, or serves it.
+    pub fn divert(&mut self, conn: ConnId, is_reached: bool) {
+        self.diverted.push((conn, is_reached));
+    }
+
     /// Completes an HTTP request asynchronously with a whole response; `None` sends status 500.
     pub fn answer_page(&mut self, conn: ConnId, answer: Option<Bytes>) {
-        self.pages.push((conn, answer));
+        self.pages.push((conn, answer.ok_or_else(|| Page::text(500, "the handler failed"))));
+    }
+
+    /// Completes an HTTP request that a limit rejects.
+    pub fn refuse_page(&mut self, conn: ConnId, why: &str) {
+        self.pages.push((conn, Err(Page::text(503, why))));
     }
 
     /// Completes the authorisation of an HTTP request.
@@ -366,14 +410,22 @@ impl Control {
     /// Exports connection gauges; limit utilisation goes to `used`.
     pub fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>) {
         let open = || self.slots.iter().filter_map(|slot| slot.connection.as_deref());
-        let fullest = |bytes: fn(&Connection) -> usize| open().map(bytes).max().unwrap_or(0) as u64;
         snapshot.set(Id::Connections, open().filter(|connection| connection.peer.is_some()).count());
         let with_tls = |connection: &&Connection| connection.peer.as_ref().is_some_and(|peer| peer.tls.is_some());
         snapshot.set(Id::ConnectionsTls, open().filter(with_tls).count());
         snapshot.set(Id::TlsCertificateSeconds, self.door.as_ref().map(|door| door.seconds_left()));
+        snapshot.set(Id::AuditFailing, self.audit.trouble().is_some());
+        used.extend(self.audit.waiting().map(|waiting| (Limit::audit_queue, waiting)));
         snapshot.set(Id::InboxBytes, self.inboxes_bytes);
         snapshot.set(Id::OutboxBytes, self.outboxes_bytes);
-        used.extend([
+        used.extend(self.used());
+    }
+
+    /// Utilisation of the limits of connections; for a limit per connection, that of the fullest one.
+    pub fn used(&self) -> Vec<(Limit, u64)> {
+        let open = || self.slots.iter().filter_map(|slot| slot.connection.as_deref());
+        let fullest = |bytes: fn(&Connection) -> usize| open().map(bytes).max().unwrap_or(0) as u64;
+        vec![
             (Limit::connections, self.open as u64),
             (Limit::http_connections, self.sessions.len() as u64),
             (Limit::inbox_bytes, fullest(|connection| connection.inbox_bytes)),
@@ -381,7 +433,8 @@ impl Control {
             (Limit::outbox_bytes, fullest(Connection::outbox_bytes)),
             (Limit::outboxes_bytes, self.outboxes_bytes as u64),
             (Limit::pending_bytes, self.limits.pending.used()),
-        ]);
+            (Limit::user_outbox_bytes, self.users.fullest() as u64),
+        ]
     }
 
     pub(super) fn get(&self, conn: ConnId) -> Option<&Connection> {
@@ -487,13 +540,17 @@ impl Control {
 
     /// Writes the send buffer as far as the socket accepts. Returns true if the threshold of [`Control::notify_below`] was reached.
     pub(super) fn write(&mut self, conn: ConnId) -> bool {
+        let now = self.now;
         let Some(connection) = self.get_mut(conn) else { return false };
         let most = connection.stream.write_bytes();
         let result =
             connection.send_buffer.write_to(&mut connection.stream, most).and_then(|()| connection.stream.push());
         connection.blocked = connection.unsent_bytes() > 0;
         let left = connection.outbox_bytes();
-        let before = std::mem::replace(&mut connection.counted_bytes, left);
+        if left < connection.counted_bytes {
+            connection.active_at = now;
+        }
+        let before = connection.recount(left);
         let notify = connection.notify_below.is_some_and(|below| left <= below);
         if notify {
             connection.notify_below = None;
@@ -521,7 +578,10 @@ impl Control {
                 self.addresses.remove(&connection.ip);
             }
         }
-        self.outboxes_bytes = less!(self.outboxes_bytes, connection.counted_bytes);
+        self.outboxes_bytes = less!(self.outboxes_bytes, connection.recount(0));
+        if let (Some(peer), Some(own)) = (&connection.peer, connection.user_outbox.take()) {
+            self.users.left(peer, own);
+        }
         self.inboxes_bytes = less!(self.inboxes_bytes, connection.inbox_bytes);
         // The socket closes in any case, so a failure to deregister it is harmless.
         let _ = self.registry.deregister(&mut connection.stream);

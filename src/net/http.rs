@@ -3,6 +3,7 @@
 
 use crate::access::Grants;
 use crate::kernel::digest::from_base64;
+use crate::metrics::health::{Health, Level};
 use crate::metrics::{Snapshot, prometheus};
 use crate::q::handlers::WebRequest;
 use bytes::Bytes;
@@ -17,6 +18,11 @@ pub const METRICS: &str = "/metrics";
 pub const HEALTH: &str = "/health";
 /// Both; `--metrics-open` serves them without a password.
 pub const OPEN: &[&str] = &[METRICS, HEALTH];
+
+/// Whether the query of [`HEALTH`] requests a passive process rather than an active one, as a check of a standby does: `role=passive`.
+pub fn asks_for_passive(query: &str) -> bool {
+    query.split('&').any(|part| part == "role=passive")
+}
 
 /// Supported methods: GET, HEAD and, if a handler accepts them, the others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "OPTIONS", "PATCH", "PUT", "DELETE"];
@@ -62,12 +68,10 @@ impl Page {
         Page { status: 200, content_type: prometheus::CONTENT_TYPE, body: prometheus::render(snapshot).into() }
     }
 
-    /// The health page: 200 with a status line, or 503 with the reason.
-    pub fn health(health: Result<String, String>) -> Page {
-        match health {
-            Ok(line) => Page::text(200, &line),
-            Err(line) => Page::text(503, &line),
-        }
+    /// The health page: 200, or 503 if the process is of no use, with the reasons.
+    pub fn health(health: &Health) -> Page {
+        let status = if health.level() == Level::Failed { 503 } else { 200 };
+        Page::text(status, &health.to_string())
     }
 
     /// A plain-text page of one line.
@@ -107,6 +111,29 @@ impl HttpRequest {
     /// Whether the method is GET or HEAD.
     pub fn is_get(&self) -> bool {
         matches!(self.method, "GET" | "HEAD")
+    }
+
+    /// Returns the query behind the path, without the question mark.
+    pub fn query(&self) -> &str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
+
+    /// Returns the token of `Authorization: Bearer TOKEN`, unless the request has a user and password.
+    pub fn bearer(&self) -> Option<Vec<u8>> {
+        if !self.credentials.0.is_empty() || !self.credentials.1.is_empty() {
+            return None;
+        }
+        let (_, value) = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"authorization"))?;
+        let (scheme, token) = value.split_at_checked(7)?;
+        scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii().to_vec())
+    }
+
+    /// Returns what the audit log shows: the target, and the body behind it, which may hold an expression.
+    pub fn shown(&self) -> Vec<u8> {
+        match self.body.is_empty() {
+            true => self.target.clone().into_bytes(),
+            false => [self.target.as_bytes(), b" ", &self.body].concat(),
+        }
     }
 
     /// Returns the request as q's handlers receive it.

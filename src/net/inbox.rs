@@ -3,7 +3,7 @@
 
 use super::client::Incoming;
 use crate::less;
-use crate::sys::interrupt;
+use crate::sys::interrupt::{self, Cancel};
 use proto::{Endian, MessageKind};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -70,6 +70,7 @@ pub struct Inbox {
     number: AtomicI32,
     state: Mutex<State>,
     changed: Condvar,
+    gone: Cancel,
 }
 
 impl Inbox {
@@ -115,8 +116,14 @@ impl Inbox {
         }
     }
 
+    /// Flag of the connection's sync messages: set when nobody reads their responses any more.
+    pub fn gone(&self) -> &Cancel {
+        &self.gone
+    }
+
     /// Records that nothing more will arrive.
     pub fn end(&self, end: End) {
+        self.gone.set();
         self.state().ended.get_or_insert(end);
         self.changed.notify_all();
     }

@@ -24,6 +24,10 @@ pub trait Links {
     fn release(&mut self, conn: ConnId);
     fn outbox_bytes(&self, conn: ConnId) -> usize;
     fn outboxes_bytes(&self) -> usize;
+    /// Whether the send buffers of a connection's user together exceed their limit.
+    fn is_user_full(&self, _conn: ConnId) -> bool {
+        false
+    }
     fn notify_below(&mut self, conn: ConnId, bytes: usize);
     /// Replaces what a connection may do.
     fn grant(&mut self, conn: ConnId, grants: Arc<Grants>);
@@ -33,6 +37,14 @@ pub trait Links {
     /// Ends the process after this iteration.
     fn stop(&mut self);
     fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>);
+    /// Connections with a completed handshake.
+    fn connections(&self) -> Vec<ConnId> {
+        Vec::new()
+    }
+    /// Utilisation of the limits of connections.
+    fn used(&self) -> Vec<(Limit, u64)> {
+        Vec::new()
+    }
 }
 
 impl Links for Control {
@@ -84,6 +96,10 @@ impl Links for Control {
         Control::outbox_bytes(self, conn)
     }
 
+    fn is_user_full(&self, conn: ConnId) -> bool {
+        Control::is_user_full(self, conn)
+    }
+
     fn outboxes_bytes(&self) -> usize {
         Control::outboxes_bytes(self)
     }
@@ -110,5 +126,13 @@ impl Links for Control {
 
     fn put_metrics(&self, snapshot: &mut Snapshot, used: &mut Vec<(Limit, u64)>) {
         Control::put_metrics(self, snapshot, used);
+    }
+
+    fn used(&self) -> Vec<(Limit, u64)> {
+        Control::used(self)
+    }
+
+    fn connections(&self) -> Vec<ConnId> {
+        Control::connections(self).map(|(conn, _)| conn).collect()
     }
 }

@@ -31,9 +31,20 @@ enum Listener {
     Unix(UnixListener),
 }
 
+/// A connection that the passive service leaves to the active one when the process takes over.
+pub(super) struct Kept {
+    pub stream: Stream,
+    /// Received so far.
+    pub bytes: Vec<u8>,
+    pub ip: IpAddr,
+    pub local: bool,
+}
+
 /// All listening sockets of a process.
 pub struct Listeners {
     listeners: Vec<Listener>,
+    /// Accepted, and not served yet.
+    kept: Vec<Kept>,
     port: u16,
     /// Removed on drop.
     path: Option<PathBuf>,
@@ -45,8 +56,34 @@ impl Listeners {
     /// # Errors
     /// If no port of the range is free, or the address is not local; the text tells the operator what to do.
     pub fn tcp(listen: &Listen) -> io::Result<Listeners> {
-        points::reach(Point::BeforeListen);
+        let listeners = Listeners::reserve(listen)?;
+        listeners.listen(listen)?;
+        Ok(listeners)
+    }
+
+    /// Takes the first free port of `listen`, so that nobody else gets it; connections are rejected until [`Listeners::listen`].
+    ///
+    /// # Errors
+    /// As [`Listeners::tcp`].
+    pub fn reserve(listen: &Listen) -> io::Result<Listeners> {
         Listeners::bound(listen).map_err(|error| io::Error::new(error.kind(), unbound(listen, &error)))
+    }
+
+    /// Accepts connections from now on.
+    ///
+    /// # Errors
+    /// As [`Listeners::tcp`]: another process may have taken the port in the same moment.
+    pub fn listen(&self, listen: &Listen) -> io::Result<()> {
+        points::reach(Point::BeforeListen);
+        let bound = self.listeners.iter().filter_map(|listener| match listener {
+            Listener::Tcp(listener) => Some(listener),
+            Listener::Unix(_) => None,
+        });
+        for listener in bound {
+            let listening = rustix::net::listen(listener, BACKLOG).map_err(io::Error::from);
+            listening.map_err(|error| io::Error::new(error.kind(), unbound(listen, &error)))?;
+        }
+        Ok(())
     }
 
     fn bound(listen: &Listen) -> io::Result<Listeners> {
@@ -57,7 +94,12 @@ impl Listeners {
                 match bind(address, listen.reuse) {
                     Ok(listener) => {
                         let port = listener.local_addr()?.port();
-                        return Ok(Listeners { listeners: vec![Listener::Tcp(listener)], port, path: None });
+                        return Ok(Listeners {
+                            listeners: vec![Listener::Tcp(listener)],
+                            kept: Vec::new(),
+                            port,
+                            path: None,
+                        });
                     }
                     Err(error) => last = error,
                 }
@@ -88,6 +130,14 @@ impl Listeners {
         }
     }
 
+    /// Whether only this machine reaches the TCP ports.
+    pub(super) fn are_for_this_machine(&self) -> bool {
+        self.listeners.iter().all(|listener| match listener {
+            Listener::Tcp(listener) => listener.local_addr().is_ok_and(|at| at.ip().to_canonical().is_loopback()),
+            Listener::Unix(_) => true,
+        })
+    }
+
     /// Path of the Unix socket.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
@@ -99,6 +149,25 @@ impl Listeners {
             match listener {
                 Listener::Tcp(listener) => registry.register(listener, token, Interest::READABLE)?,
                 Listener::Unix(listener) => registry.register(listener, token, Interest::READABLE)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn keep(&mut self, kept: Kept) {
+        self.kept.push(kept);
+    }
+
+    pub(super) fn kept(&mut self) -> Vec<Kept> {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Undoes [`Listeners::register`].
+    pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        for listener in &mut self.listeners {
+            match listener {
+                Listener::Tcp(listener) => registry.deregister(listener)?,
+                Listener::Unix(listener) => registry.deregister(listener)?,
             }
         }
         Ok(())
@@ -176,7 +245,6 @@ fn bind(address: SocketAddr, reuse: bool) -> io::Result<TcpListener> {
         sockopt::set_socket_reuseport(&socket, true)?;
     }
     rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from_std(socket.into()))
 }
 

@@ -1,8 +1,9 @@
 //! Builds whole messages for the event loop: a header and one object, as shared bytes.
 
 use super::peer::Peer;
+use crate::q::QError;
 use bytes::Bytes;
-use proto::{EncodeError, MessageKind, Writer, compress, encode};
+use proto::{EncodeError, Endian, Limits, MessageKind, View, Writer, compress, encode};
 
 /// Appends a message to `out`; `write` encodes its object. On failure `out` is unchanged.
 ///
@@ -40,6 +41,13 @@ pub fn response(object: &[u8]) -> Result<Bytes, EncodeError> {
 /// Returns the error response `'text`.
 pub fn error(text: &[u8]) -> Bytes {
     encode::error_message(text).into()
+}
+
+/// Returns the error response to a message with the object `body`: with reason and place for a peer that requested them.
+pub fn failure(error: &QError, explains: bool, body: &[u8], endian: Endian) -> Bytes {
+    let view = || View::parse(body, endian, &Limits::default()).ok().and_then(|(view, _)| view.chars());
+    let asked = if explains { view() } else { None };
+    self::error(&error.wire_text(explains, asked))
 }
 
 /// Returns the message as this peer receives it: compressed where kdb+ would compress it.

@@ -4,12 +4,16 @@
 //! [`reactor::Service`]; [`client::Client`] is the client side.
 
 pub mod account;
+pub mod candidates;
 pub mod client;
 mod connection;
 pub mod control;
 mod deferred;
+pub mod departed;
+pub mod forward;
 mod holder;
 pub mod http;
+mod identity;
 pub mod inbox;
 mod keepalive;
 mod links;
@@ -21,10 +25,13 @@ pub mod reactor;
 pub mod remote;
 mod replies;
 mod send_buffer;
+pub mod shares;
 pub mod signals;
+pub mod sites;
 mod stream;
 pub mod tls;
 mod trim;
+mod user_outbox;
 pub mod websocket;
 
 #[cfg(test)]
@@ -39,4 +46,4 @@ pub use notify::{Notifier, Watchdog};
 pub use peer::{CloseReason, ConnId, Peer};
 pub use reactor::{Login, NetLimits, Parts, Reactor, Service};
 pub use replies::Replies;
-pub use send_buffer::refuses as outbox_refuses;
+pub use send_buffer::{crowds as outbox_crowds, refuses as outbox_refuses};

@@ -2,6 +2,8 @@
 
 use super::tls::{Certificate, Secured};
 use crate::access::Grants;
+use crate::audit::Who;
+use crate::sys::interrupt::Cancel;
 use proto::DecodeError;
 use std::fmt;
 use std::io;
@@ -48,18 +50,32 @@ pub struct Peer {
     pub ip: std::net::IpAddr,
     /// The agreed capability, 0 to 6.
     pub capability: u8,
+    /// Its error responses give a reason: a console has requested it.
+    pub explains: bool,
     /// On this machine: messages are not compressed.
     pub local: bool,
     /// What it may do.
     pub grants: Arc<Grants>,
     /// Its TLS; `None` on a plain connection.
     pub tls: Option<Arc<Secured>>,
+    /// Set once it reads no more responses: its sync queries stop.
+    pub gone: Cancel,
 }
 
 impl Peer {
     /// The verified certificate that it sent; only with `SSL_VERIFY_CLIENT=YES`.
     pub fn certificate(&self) -> Option<&Certificate> {
         self.tls.as_ref()?.certificate.as_ref()
+    }
+
+    /// Returns the peer as the audit log names it.
+    pub fn who(&self, conn: ConnId) -> Who {
+        Who {
+            user: self.user.clone(),
+            address: Some(self.ip),
+            handle: Some(conn.handle()),
+            certificate: self.certificate().map(|certificate| certificate.subject.clone()),
+        }
     }
 
     /// `.z.e`: cipher and protocol.

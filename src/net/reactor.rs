@@ -3,34 +3,47 @@
 //! One iteration: wait for readiness, read each ready connection once and deliver its messages, notify the service (`iteration_ended`), write the
 //! queued data. The limit of one read per connection and iteration is for fairness: a publisher that never pauses cannot starve the others.
 
+mod audited;
 mod checks;
 mod crowd;
+mod diverting;
 mod expanding;
+mod expiry;
+mod idle;
+mod limits;
 mod login;
 mod pages;
+mod parts;
 mod reading;
 mod secure;
 mod web;
 
-use super::account::{Account, HeldBytes};
+pub use limits::NetLimits;
+pub use parts::Parts;
+
+use super::account::HeldBytes;
 use super::connection::Connection;
 use super::control::{Control, FIRST_CONNECTION, SyncRequest};
+use super::forward::Diverted;
 use super::http::{self, Page};
 use super::listener::Listeners;
 use super::notify::Watchdog;
 use super::peer::{CloseReason, ConnId, Peer};
+use super::sites::Sites;
+use super::stream::Stream;
 use super::tls::Handshakes;
 use crate::access::Access;
-use crate::config::{Limit, Limits};
+use crate::config::Limit;
 use crate::less;
 use crate::metrics::{self, Id};
 use crate::points::{self, Point};
 use checks::Checks;
 use expanding::Expander;
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Poll, Token};
 use proto::{Compression, FrameReader, HEADER_BYTES, Header, MessageKind};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,8 +72,15 @@ pub trait Service {
     fn iteration_ended(&mut self, ctl: &mut Control);
     /// The send buffer has shrunk to the threshold of [`Control::notify_below`].
     fn writable(&mut self, conn: ConnId, ctl: &mut Control);
+    /// The peer has ended its stream, although a message of the connection is in evaluation: nobody reads its response. [`Peer::gone`] is set. The
+    /// connection closes once its messages are handled.
+    fn left(&mut self, _conn: ConnId, _ctl: &mut Control) {}
     /// An opened connection has closed.
     fn closed(&mut self, conn: ConnId, reason: &CloseReason, ctl: &mut Control);
+    /// Whether a silent client waits for data that will come: it has a subscription, or is a node.
+    fn is_served(&self, _conn: ConnId) -> bool {
+        false
+    }
     /// Another thread woke the loop.
     fn woken(&mut self, ctl: &mut Control);
     /// Deadline of the next [`Service::timer`] call.
@@ -71,9 +91,23 @@ pub trait Service {
     fn liveness(&mut self) -> Option<String> {
         Some(String::new())
     }
+    /// Whether the process goes on, as a new one, after the service has stopped the loop.
+    fn starts_again(&self) -> bool {
+        false
+    }
     /// Decides on a user whose password, if passwords are in use, is correct.
     fn login(&mut self, _conn: ConnId, _user: &[u8], _password: &[u8], _ctl: &mut Control) -> Login {
         Login::Admitted
+    }
+    /// Whether a connection whose login or TLS has begun goes to another process; then [`Control::divert`] says whether that one was reached.
+    fn diverts(&mut self, _conn: ConnId) -> bool {
+        false
+    }
+    /// Takes a connection that goes to another process; `None` if it has closed meanwhile.
+    fn take(&mut self, _conn: ConnId, _diverted: Option<Diverted>) {}
+    /// Number of connections that went to another process and are open, and of those from one address.
+    fn forwarded(&self, _ip: IpAddr) -> (usize, usize) {
+        (0, 0)
     }
     /// Handles an HTTP request without a [`Service::page`]; returns true if [`Control::answer_page`] will send the response.
     fn request(&mut self, _conn: ConnId, _request: &http::HttpRequest, _peer: &Peer, _ctl: &mut Control) -> bool {
@@ -89,8 +123,8 @@ pub trait Service {
     }
     /// A message of a WebSocket client.
     fn web_message(&mut self, _conn: ConnId, _is_text: bool, _payload: Vec<u8>, _ctl: &mut Control) {}
-    /// Returns the page at a path (from `/` on, without the query), or `None`.
-    fn page(&mut self, _path: &str, _ctl: &mut Control) -> Option<Page> {
+    /// Returns the page at a path (from `/` on) for a query (without the question mark), or `None`.
+    fn page(&mut self, _path: &str, _query: &str, _ctl: &mut Control) -> Option<Page> {
         None
     }
 }
@@ -103,89 +137,6 @@ pub enum Login {
     Later,
 }
 
-/// Limits of the event loop; see `config::limits` for their meaning.
-#[derive(Clone, Debug)]
-pub struct NetLimits {
-    pub message_bytes: u64,
-    /// The configuration limit that `message_bytes` comes from.
-    pub message_limit: Limit,
-    pub decompressed_bytes: u64,
-    pub compression_ratio: u64,
-    /// Received messages that are not handled yet.
-    pub pending: Arc<Account>,
-    pub depth: usize,
-    pub connections: usize,
-    /// Connections of one address, of one user, and those that have not logged in.
-    pub address_connections: usize,
-    pub user_connections: usize,
-    pub half_open: usize,
-    /// Of all connections, those that only nodes and operators may use.
-    pub reserved_connections: usize,
-    pub handshake_bytes: usize,
-    pub handshake_time: Duration,
-    /// Steps of TLS handshakes that may wait for a thread.
-    pub tls_handshakes: usize,
-    pub inboxes_bytes: usize,
-    pub outbox_bytes: usize,
-    pub outboxes_bytes: usize,
-    /// Pending sync requests per connection; at the limit it is not read until one has its response.
-    pub open_requests: usize,
-    pub http_connections: usize,
-    pub http_request_bytes: usize,
-    pub http_body_bytes: usize,
-    /// Logins whose password hash waits to be computed.
-    pub logins: usize,
-    pub web_message_bytes: usize,
-    pub http_time: Duration,
-    pub http_idle: Duration,
-}
-
-impl NetLimits {
-    pub fn of(limits: &Limits) -> NetLimits {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        NetLimits {
-            message_bytes: limits.message_bytes.min(limits.inbox_bytes),
-            message_limit: if limits.inbox_bytes < limits.message_bytes {
-                Limit::inbox_bytes
-            } else {
-                Limit::message_bytes
-            },
-            decompressed_bytes: limits.decompressed_bytes,
-            compression_ratio: limits.compression_ratio,
-            pending: Account::new(limits.pending_bytes),
-            depth: size(limits.depth),
-            connections: size(limits.connections),
-            address_connections: size(limits.address_connections),
-            user_connections: size(limits.user_connections),
-            half_open: size(limits.half_open),
-            reserved_connections: size(limits.reserved_connections),
-            handshake_bytes: size(limits.handshake_bytes),
-            handshake_time: Duration::from_nanos(limits.handshake_ns),
-            tls_handshakes: size(limits.tls_handshakes),
-            inboxes_bytes: size(limits.inboxes_bytes),
-            outbox_bytes: size(limits.outbox_bytes),
-            outboxes_bytes: size(limits.outboxes_bytes),
-            open_requests: 1 << 16,
-            http_connections: size(limits.http_connections),
-            http_request_bytes: size(limits.http_request_bytes),
-            http_body_bytes: size(limits.http_body_bytes),
-            logins: size(limits.logins),
-            web_message_bytes: size(limits.web_message_bytes),
-            http_time: Duration::from_nanos(limits.http_time_ns),
-            http_idle: Duration::from_nanos(limits.http_idle_ns),
-        }
-    }
-
-    /// The limits that apply to the codec.
-    pub fn codec(&self) -> proto::Limits {
-        proto::Limits {
-            max_message_bytes: self.message_bytes,
-            max_decompressed_bytes: self.decompressed_bytes,
-            max_depth: self.depth,
-        }
-    }
-}
-
 /// The event loop with its listeners, connections and service.
 pub struct Reactor<S> {
     poll: Poll,
@@ -195,36 +146,19 @@ pub struct Reactor<S> {
     checks: Checks,
     /// Pending connections: accepted, handshake not complete, by deadline.
     pending: VecDeque<(Instant, ConnId)>,
+    /// Connections whose token expires, by the time at which they are closed.
+    expiring: BTreeSet<(Instant, ConnId)>,
     watchdog: Option<Watchdog>,
     expander: Option<Expander>,
     /// Pages without authentication.
     open_pages: &'static [&'static str],
+    /// Web pages that may send requests.
+    sites: Sites,
     /// Threads for TLS handshakes, if the port takes TLS.
     handshakes: Option<Handshakes>,
+    /// When connections are looked at that may be idle.
+    idle_at: Option<Instant>,
     pub service: S,
-}
-
-/// Parts needed before the service exists: the waker.
-pub struct Parts {
-    poll: Poll,
-    waker: Arc<Waker>,
-}
-
-impl Parts {
-    /// Creates the readiness queue.
-    ///
-    /// # Errors
-    /// The system's, if it has no readiness queue left.
-    pub fn new() -> io::Result<Parts> {
-        let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        Ok(Parts { poll, waker })
-    }
-
-    /// The waker, usable from any thread.
-    pub fn waker(&self) -> Arc<Waker> {
-        Arc::clone(&self.waker)
-    }
 }
 
 impl<S: Service> Reactor<S> {
@@ -240,7 +174,7 @@ impl<S: Service> Reactor<S> {
         service: S,
     ) -> io::Result<Reactor<S>> {
         listeners.register(parts.poll.registry())?;
-        let checks = Checks::new(access, Arc::clone(&parts.waker), limits.logins)?;
+        let checks = Checks::new(access, Arc::clone(&parts.waker), &limits)?;
         let control = Control::new(parts.poll.registry().try_clone()?, parts.waker, limits);
         let events = Events::with_capacity(1024);
         let pending = VecDeque::new();
@@ -251,10 +185,13 @@ impl<S: Service> Reactor<S> {
             listeners,
             checks,
             pending,
+            expiring: BTreeSet::new(),
             watchdog: None,
             expander: None,
             open_pages: &[],
+            sites: Sites::default(),
             handshakes: None,
+            idle_at: None,
             service,
         })
     }
@@ -269,13 +206,33 @@ impl<S: Service> Reactor<S> {
     /// # Errors
     /// The readiness queue's; an error of a connection only closes that connection.
     pub fn run(&mut self) -> io::Result<()> {
-        while !self.control.stopping {
-            self.turn()?;
-        }
-        if let Some(watchdog) = &self.watchdog {
+        self.turn_until_stopped()?;
+        // A service manager kills a process that goes on after it has reported its end.
+        if let Some(watchdog) = self.watchdog.as_ref().filter(|_| !self.service.starts_again()) {
             watchdog.stopping();
         }
         self.last_writes()
+    }
+
+    /// As [`Reactor::run`], for a service that another one of this process follows on the same listeners: its connections are closed, and new
+    /// ones wait, as do those that were about to be forwarded.
+    ///
+    /// # Errors
+    /// The readiness queue's.
+    pub fn run_before_another(mut self) -> io::Result<(S, Listeners)> {
+        self.turn_until_stopped()?;
+        self.keep_diversions();
+        self.last_writes()?;
+        self.listeners.deregister(self.poll.registry())?;
+        Ok((self.service, self.listeners))
+    }
+
+    fn turn_until_stopped(&mut self) -> io::Result<()> {
+        self.adopt_kept();
+        while !self.control.stopping {
+            self.turn()?;
+        }
+        Ok(())
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -318,6 +275,7 @@ impl<S: Service> Reactor<S> {
             self.service.woken(&mut self.control);
         }
         self.finish_checks();
+        self.finish_diversions();
         self.finish_handshakes();
         self.finish_logins();
         self.finish_expanding();
@@ -333,6 +291,8 @@ impl<S: Service> Reactor<S> {
         }
         self.drop_late_handshakes();
         self.drop_slow_sessions();
+        self.drop_idle();
+        self.drop_expired();
         self.service.iteration_ended(&mut self.control);
         self.write_dirty();
         self.close_closing();
@@ -351,14 +311,20 @@ impl<S: Service> Reactor<S> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.control.ready.is_empty() || !self.control.dirty.is_empty() || !self.control.closing.is_empty() {
+        let control = &self.control;
+        let is_due =
+            [control.ready.is_empty(), control.dirty.is_empty(), control.closing.is_empty(), control.pages.is_empty()];
+        if is_due.contains(&false) {
             return Some(Duration::ZERO);
         }
         let pending_by = self.pending.front().map(|(by, _)| *by);
         let watchdog = self.watchdog.as_ref().and_then(Watchdog::due);
         let session = self.control.sessions.first().map(|(by, _)| *by);
         let memory = self.control.trim.again_at();
-        let next = [self.service.deadline(), pending_by, watchdog, session, memory].into_iter().flatten().min()?;
+        let expiry = self.expiring.first().map(|(by, _)| *by);
+        let service = self.service.deadline();
+        let all = [service, pending_by, watchdog, session, memory, self.idle_deadline(), expiry];
+        let next = all.into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
@@ -372,20 +338,29 @@ impl<S: Service> Reactor<S> {
                     return;
                 }
             };
-            if let Err((limit, most)) = self.has_room_for(ip) {
-                metrics::refused(limit);
-                tracing::warn!(%ip, "connection rejected: {most} are open (--{})", limit.spec().name);
-                continue;
+            self.admit_socket(stream, ip, local);
+        }
+    }
+
+    /// Adds a new connection, if there is room for it.
+    fn admit_socket(&mut self, stream: Stream, ip: IpAddr, local: bool) -> Option<ConnId> {
+        if let Err((limit, most)) = self.has_room_for(ip) {
+            metrics::refused(limit);
+            tracing::warn!(%ip, "connection rejected: {most} are open (--{})", limit.spec().name);
+            return None;
+        }
+        match self.control.insert(stream, ip, local) {
+            Ok(conn) => {
+                metrics::count(Id::ConnectionsAccepted);
+                let by = self.control.get(conn).map_or(self.control.now, |connection| connection.handshake_by);
+                self.pending.push_back((by, conn));
+                self.bound_half_open();
+                self.control.queue_read(conn);
+                Some(conn)
             }
-            match self.control.insert(stream, ip, local) {
-                Ok(conn) => {
-                    metrics::count(Id::ConnectionsAccepted);
-                    let by = self.control.get(conn).map_or(self.control.now, |connection| connection.handshake_by);
-                    self.pending.push_back((by, conn));
-                    self.bound_half_open();
-                    self.control.queue_read(conn);
-                }
-                Err(error) => tracing::warn!(%ip, %error, "cannot set up a connection"),
+            Err(error) => {
+                tracing::warn!(%ip, %error, "cannot set up a connection");
+                None
             }
         }
     }
@@ -437,8 +412,12 @@ impl<S: Service> Reactor<S> {
             let before = std::mem::replace(&mut connection.inbox_bytes, held);
             self.control.inboxes_bytes = less!(self.control.inboxes_bytes, before).saturating_add(held);
         }
-        if let Err(reason) = outcome {
-            self.control.close_with(conn, reason);
+        match outcome {
+            Ok(true) => {}
+            Ok(false) => {
+                self.leaves(conn);
+            }
+            Err(reason) => self.control.close_with(conn, reason),
         }
         self.control.relieve_inboxes();
         bytes
@@ -458,7 +437,8 @@ impl<S: Service> Reactor<S> {
                 return Ok(false);
             }
             match frames.next() {
-                Ok(Some((header, message))) => self.deliver(conn, &header, message),
+                // By reference: a copy of the header that was just written waits for the store, a tenth of a small update's time.
+                Ok(Some((ref header, message))) => self.deliver(conn, header, message),
                 Ok(None) => return Ok(true),
                 Err(error) => {
                     let kind = frames.pending_header().map(|header| header.kind);
@@ -525,6 +505,7 @@ impl<S: Service> Reactor<S> {
             self.control.write(conn);
             let Some(mut connection) = self.control.remove(conn) else { continue };
             connection.stream.say_goodbye();
+            connection.gone.set();
             let reason = connection.closing.take().unwrap_or(CloseReason::Peer);
             let who = connection.peer.as_ref().map_or_else(|| connection.ip.to_string(), Peer::to_string);
             match reason {
@@ -533,7 +514,8 @@ impl<S: Service> Reactor<S> {
                 }
                 _ => tracing::debug!(handle = conn.handle(), peer = %who, %reason, "connection closed"),
             }
-            if connection.peer.is_some() {
+            if let Some(peer) = &connection.peer {
+                self.audit_logout(conn, peer, &reason);
                 drop(connection);
                 self.service.closed(conn, &reason, &mut self.control);
             }

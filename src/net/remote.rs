@@ -70,7 +70,7 @@ pub fn ended<T>(end: End) -> Result<T, QError> {
 pub fn value(incoming: &super::client::Incoming) -> Result<Value, QError> {
     let limits = Limits::default();
     let failed = |error| match error {
-        ClientError::Server(name) => QError::signal(name),
+        ClientError::Server(text) => QError::received(&text),
         ClientError::Decode(error) => QError::with(error.term(), error.to_string()),
         other => QError::signal(other.to_string().into_bytes()),
     };
@@ -147,13 +147,15 @@ impl Drop for Remote {
     }
 }
 
-/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends.
-pub fn connector(tell: Tell) -> Connector {
+/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. With `explains` it requests errors with their
+/// reason, for a person.
+pub fn connector(tell: Tell, explains: bool) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
         let address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
         let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
-        let client = Client::connect(&address, timeout, Limits::default()).map_err(refused)?;
+        let connect = if explains { Client::connect_explained } else { Client::connect };
+        let client = connect(&address, timeout, Limits::default()).map_err(refused)?;
         let out = Arc::new(Mutex::new(client.outgoing().map_err(|error| reported("hop", &error))?));
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));

@@ -24,6 +24,11 @@ pub fn refuses(limits: &Limits, waiting_bytes: usize, all_bytes: usize, more_byt
     (is_crowded && bytes > CROWDED_BYTES).then_some(Limit::outboxes_bytes)
 }
 
+/// As [`refuses`], for the limit of a user whose send buffers are full.
+pub fn crowds(is_user_full: bool, waiting_bytes: usize, more_bytes: usize) -> Option<Limit> {
+    (is_user_full && waiting_bytes.saturating_add(more_bytes) > CROWDED_BYTES).then_some(Limit::user_outbox_bytes)
+}
+
 /// Send buffer of one connection.
 #[derive(Debug, Default)]
 pub(super) struct SendBuffer {

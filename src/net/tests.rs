@@ -8,6 +8,7 @@ use super::http::{self as pages, Page};
 use super::*;
 use crate::access::{Access, Anyone, Check, Grants};
 use crate::config::{Address, Limits};
+use crate::q::handlers::Verdict;
 use proto::{Header, MessageKind, Value, encode};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -22,11 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LARGE_BYTES: usize = 20 << 20;
 
 /// Responds to each request with its text. `"later"` gets its response after the next one, `"stop"` ends the loop, `"pause"` pauses its
-/// connection until any client sends `"resume"`.
+/// connection until any client sends `"resume"`. A request for `/as/USER` has this user, at the next wake-up;
+/// one for `/wait` gets no response.
 struct Echo {
     events: mpsc::Sender<String>,
     late: Option<SyncRequest>,
     paused: Option<ConnId>,
+    judged: Vec<(ConnId, Verdict)>,
     /// The test is over: the next wake-up ends the loop.
     ends: Arc<AtomicBool>,
 }
@@ -62,10 +65,15 @@ impl Service for Echo {
 
     fn iteration_ended(&mut self, _: &mut Control) {}
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
+    fn left(&mut self, conn: ConnId, ctl: &mut Control) {
+        let is_told = ctl.peer(conn).is_some_and(|peer| peer.gone.is_set());
+        let _ = self.events.send(format!("left {} {is_told}", conn.handle()));
+    }
     fn closed(&mut self, _: ConnId, reason: &CloseReason, _: &mut Control) {
         let _ = self.events.send(format!("closed {reason}"));
     }
     fn woken(&mut self, ctl: &mut Control) {
+        self.judged.drain(..).for_each(|(conn, verdict)| ctl.judge(conn, verdict));
         if self.ends.load(Ordering::SeqCst) {
             ctl.stop();
         }
@@ -74,7 +82,20 @@ impl Service for Echo {
         None
     }
     fn timer(&mut self, _: &mut Control) {}
-    fn page(&mut self, path: &str, _: &mut Control) -> Option<Page> {
+    fn authorise(&mut self, conn: ConnId, request: &pages::HttpRequest, _: &Peer, _: &mut Control) -> bool {
+        let Some(user) = request.path.strip_prefix("/as/") else { return false };
+        self.judged.push((conn, Verdict::User(user.into())));
+        let _ = self.events.send(format!("asked as {user}"));
+        true
+    }
+    fn request(&mut self, _: ConnId, request: &pages::HttpRequest, _: &Peer, _: &mut Control) -> bool {
+        let waits = request.path == "/wait";
+        if waits {
+            let _ = self.events.send("waits".to_string());
+        }
+        waits
+    }
+    fn page(&mut self, path: &str, _: &str, _: &mut Control) -> Option<Page> {
         match path {
             pages::METRICS => Some(Page::text(200, &format!("page {path}"))),
             "/large" => Some(Page::text(200, &"x".repeat(LARGE_BYTES - 1))),
@@ -120,7 +141,7 @@ impl Running {
         let ends = Arc::new(AtomicBool::new(false));
         let parts = Parts::new().unwrap();
         let (port, waker) = (listeners.port(), parts.waker());
-        let echo = Echo { events: sender, late: None, paused: None, ends: Arc::clone(&ends) };
+        let echo = Echo { events: sender, late: None, paused: None, judged: Vec::new(), ends: Arc::clone(&ends) };
         let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&limits), echo).unwrap();
         reactor.open_pages(open);
         if let Some(door) = door {
@@ -140,6 +161,17 @@ impl Running {
 
     fn client(&self) -> Client {
         Client::connect(&self.address(), PATIENCE, proto::Limits::default()).unwrap()
+    }
+
+    /// A client that has paused its connection, with a message behind that.
+    fn paused_client(&self) -> Client {
+        let mut client = self.client();
+        for message in ["pause", "kept"] {
+            client.send_async(&Value::chars(message)).unwrap();
+        }
+        client.flush().unwrap();
+        self.expect("message Async pause");
+        client
     }
 
     fn raw(&self) -> TcpStream {
@@ -234,6 +266,32 @@ fn a_message_may_come_byte_by_byte() {
 }
 
 #[test]
+fn a_user_who_is_removed_during_the_login_is_not_admitted() {
+    /// A user whose password is right, and who is no user any more.
+    struct Removed;
+    impl Access for Removed {
+        fn check(&self, _: &[u8], _: &[u8]) -> Check {
+            Check::Admitted(Arc::new(Grants::everything()))
+        }
+
+        fn grants(&self, _: &[u8]) -> Option<Arc<Grants>> {
+            None
+        }
+
+        fn is_checked(&self) -> bool {
+            true
+        }
+    }
+    let server = Running::with(Limits::default(), Box::new(Removed), None);
+    let mut stream = server.raw();
+    stream.write_all(b"ann:pw\x03\0").unwrap();
+    assert_eq!(read_to_end(&stream), b"");
+    let mut page = server.raw();
+    page.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    assert!(read_to_end(&page).starts_with(b"HTTP/1.1 401 "));
+}
+
+#[test]
 fn wrong_passwords_are_rejected_without_a_byte() {
     struct Nobody;
     impl Access for Nobody {
@@ -242,7 +300,7 @@ fn wrong_passwords_are_rejected_without_a_byte() {
         }
 
         fn grants(&self, _: &[u8]) -> Option<Arc<Grants>> {
-            None
+            Some(Arc::default())
         }
 
         fn is_checked(&self) -> bool {
@@ -404,16 +462,24 @@ fn a_peer_that_never_shakes_hands_is_dropped() {
 #[test]
 fn a_paused_connection_loses_nothing() {
     let server = Running::new();
-    let (mut paused, mut other) = (server.client(), server.client());
-    paused.send_async(&Value::chars("pause")).unwrap();
-    paused.send_async(&Value::chars("kept")).unwrap();
-    paused.flush().unwrap();
-    server.expect("message Async pause");
+    let (_paused, mut other) = (server.paused_client(), server.client());
     other.request(&Value::chars("between")).unwrap();
     assert_eq!(server.expect("message"), "message Sync between");
     other.send_async(&Value::chars("resume")).unwrap();
     other.flush().unwrap();
     assert_eq!(server.expect("message Async k"), "message Async kept");
+}
+
+#[test]
+fn the_end_of_a_paused_connection_is_noticed_and_loses_nothing() {
+    let server = Running::new();
+    let (paused, mut other) = (server.paused_client(), server.client());
+    drop(paused);
+    assert_eq!(server.expect("left"), "left 5 true");
+    other.send_async(&Value::chars("resume")).unwrap();
+    other.flush().unwrap();
+    assert_eq!(server.expect("message Async k"), "message Async kept");
+    assert_eq!(server.expect("closed"), "closed closed by the peer");
 }
 
 #[test]

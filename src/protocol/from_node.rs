@@ -110,6 +110,9 @@ impl FromNode {
     }
 }
 
+/// Bytes of a reason that are kept, for the log.
+const MAX_REASON_BYTES: usize = 1024;
+
 fn head(writer: &mut Writer<'_>, name: &str, arguments: usize) {
     writer.list_head(arguments.saturating_add(1));
     writer.symbol(name);
@@ -127,7 +130,8 @@ fn put_leaving(writer: &mut Writer<'_>, leaving: &Leaving) {
 fn read_leaving(args: &[View<'_>]) -> Result<Leaving, Malformed> {
     let fields = Fields::of(names::LEAVING, args.first())?;
     let when = read_when(&fields)?.ok_or_else(|| fields.wrong("by"))?;
-    Ok(Leaving { when, reason: fields.name("reason")?.unwrap_or_default() })
+    let reason = fields.text("reason")?.unwrap_or_default();
+    Ok(Leaving { when, reason: reason.get(..MAX_REASON_BYTES).unwrap_or(reason).to_vec() })
 }
 
 /// Decodes the end of a node from the keys `by` and `replaced` of this message or of a join; `None` if they are missing.
@@ -141,7 +145,7 @@ fn put_status(writer: &mut Writer<'_>, status: &Status) {
     let float = |value: Option<f64>| value.unwrap_or(f64::NAN);
     let count = |value: Option<u64>| value.map_or(types::NULL_LONG, long);
     writer.dict_head();
-    let keys = ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead", "refused"];
+    let keys = ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead", "refused", "max"];
     writer.symbols(keys);
     writer.list_head(keys.len());
     writer.atom_float(float(status.memory_percent));
@@ -153,6 +157,7 @@ fn put_status(writer: &mut Writer<'_>, status: &Status) {
     writer.atom_bool(status.scaled);
     writer.atom_timespan(status.lead_ns.unwrap_or(types::NULL_LONG));
     writer.atom_long(count(status.refused));
+    writer.atom_long(count(status.fleet_max.map(u64::from)));
 }
 
 fn read_status(args: &[View<'_>]) -> Result<Status, Malformed> {
@@ -168,5 +173,6 @@ fn read_status(args: &[View<'_>]) -> Result<Status, Malformed> {
         scaled: fields.atom::<bool>("scaled")?.unwrap_or(false),
         lead_ns: fields.atom::<i64>("lead")?.filter(|lead| *lead != types::NULL_LONG),
         refused: fields.count("refused")?,
+        fleet_max: fields.count("max")?.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
     })
 }

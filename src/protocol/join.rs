@@ -2,7 +2,7 @@
 
 use super::from_node::read_when;
 use super::parts::{long, put_id, put_path, read_id};
-use super::read::{Fields, index_of, path};
+use super::read::{Fields, index_of, path, short};
 use super::subscription::{Filter, subscription};
 use super::{Malformed, VERSION, names, tables};
 use crate::lease::Epoch;
@@ -31,7 +31,7 @@ pub struct Join<S = Filter> {
     /// Group of the fleet and id of this instance; `None` without a fleet.
     pub group: Option<Vec<u8>>,
     pub instance: Option<Vec<u8>>,
-    /// Id of the process, if its name was assigned and another process may have the same one.
+    /// Random id of the process, which tells it apart from another one of the same name; older versions send none.
     pub process: Option<Vec<u8>>,
     /// Writer of the log from which its rows come.
     pub writer: Option<WriterId>,
@@ -96,14 +96,17 @@ impl Join<Subscription> {
     /// Decodes the call's arguments.
     ///
     /// # Errors
-    /// `nyi` for another version; `type` for a value that is missing or of the wrong type.
+    /// `nyi` for another version; `type` for a value that is missing or of the wrong type; `limit` for a name that is too long.
     pub fn decode(args: &[View<'_>]) -> Result<Join<Subscription>, Malformed> {
         let fields = Fields::of("join", args.first())?;
         if fields.must("proto", |version| version.atom::<i64>())? != VERSION {
             let detail = format!("join: only protocol {VERSION} is supported");
             return Err(Malformed { term: "nyi", detail });
         }
-        let name = |key: &str| fields.must(key, |value| value.text().map(<[u8]>::to_vec));
+        let name = |key: &str| {
+            let text = fields.text(key)?.ok_or_else(|| fields.wrong(key))?;
+            short(key, text).map(<[u8]>::to_vec)
+        };
         let live = fields.atom::<bool>("live")?.unwrap_or(false);
         let index = |key: &str| Ok::<_, Malformed>(fields.count(key)?.map(UpdateIndex));
         let open = match (live, index("first")?, index("next")?) {

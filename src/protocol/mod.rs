@@ -2,17 +2,21 @@
 //!
 //! - [`ToNode`]: messages of the tickerplant, besides updates and responses;
 //! - [`Join`] and its response [`Joined`]; [`FromNode`]: messages of a node;
+//! - [`follow`]: calls of a tickerplant that follows another one;
 //! - [`foreign`]: protocols of the paper and of stock kdb+tick;
 //! - [`tables`]: a table without rows, as in messages, log records and the response of `.u.sub`.
 //!
 //! Decoding accepts messages of other releases and other programs: a missing key has a default if an older release did not send it; a
 //! value of the wrong type is [`Malformed`]. A join with another [`VERSION`] is rejected.
 
+pub mod follow;
 pub mod foreign;
 mod from_node;
 mod join;
 mod parts;
+pub mod prove;
 pub mod read;
+mod state;
 mod subscription;
 pub mod tables;
 mod to_node;
@@ -23,6 +27,7 @@ mod tests;
 pub use from_node::{FromNode, Leaving};
 pub use join::{Join, Joined};
 pub use parts::long;
+pub use state::{LeaseState, Standing, TickState, check_active, check_serving};
 pub use subscription::{Filter, requested, subscription};
 pub use to_node::{Live, Rebuild, ToNode};
 
@@ -68,9 +73,16 @@ pub mod names {
     pub const DROP: &str = ".u.asg.drop";
     pub const NEED: &str = ".u.asg.need";
     pub const WAITING: &str = ".u.asg.waiting";
+    pub const UNSERVED: &str = ".u.asg.unserved";
     pub const BYE: &str = ".u.asg.bye";
     pub const END: &str = ".u.end";
     pub const SCHEMA: &str = ".u.schema";
+    pub const CONFIRM: &str = ".u.confirm";
+    pub const STATE: &str = ".u.state";
+    pub const FAIL_OVER: &str = ".u.failover";
+    pub const FOLLOW_OPEN: &str = ".u.follow.open";
+    pub const FOLLOW_CHECKSUMS: &str = ".u.follow.checksums";
+    pub const FOLLOW_COPY: &str = ".u.follow.copy";
     pub const PAPER_SUBSCRIBE: &str = ".u.asg.sub";
     pub const PAPER_REPLAY: &str = ".sub.rep";
 }

@@ -72,11 +72,10 @@ fn proof_of(table: &TableView<'_>) -> Option<Proof> {
     let longs = |name: &[u8]| -> Option<Vec<i64>> { table.column(name)?.vector()?.to_vec() };
     let tabs = super::read::symbols(&table.column(b"tab")?)?;
     let (updates, rows, hash) = (longs(b"updates")?, longs(b"rows")?, longs(b"hash")?);
-    let mut proof = Proof::new();
-    for (((tab, updates), rows), hash) in tabs.iter().zip(updates).zip(rows).zip(hash) {
+    let tables = tabs.into_iter().zip(updates).zip(rows).zip(hash).map(|(((tab, updates), rows), hash)| {
         let own =
             TableProof { updates: updates.cast_unsigned(), rows: rows.cast_unsigned(), hash: hash.cast_unsigned() };
-        proof.table_mut(tab).merge(own);
-    }
-    Some(proof)
+        (tab.into(), own)
+    });
+    Some(tables.collect())
 }

@@ -11,6 +11,23 @@ pub fn name<'a>(view: &View<'a>) -> Option<&'a [u8]> {
     view.symbol().or_else(|| view.chars().map(|text| text.strip_prefix(b"`").unwrap_or(text)))
 }
 
+/// Maximum length of the names under which nodes and subscribers are in a queue: tables, journal and log lines repeat them.
+pub const MAX_NAME_BYTES: usize = 255;
+
+/// Returns a name that is short enough to be kept; `of` says whose it is.
+///
+/// # Errors
+/// `limit`, without the name.
+pub fn short<'a>(of: &str, name: &'a [u8]) -> Result<&'a [u8], Malformed> {
+    match name.len() {
+        0..=MAX_NAME_BYTES => Ok(name),
+        bytes => Err(Malformed {
+            term: "limit",
+            detail: format!("{of}: a name of {bytes} bytes is longer than {MAX_NAME_BYTES}"),
+        }),
+    }
+}
+
 /// Decodes symbols from a symbol, a string (which is one name), a vector of symbols, or a list of symbols and strings.
 pub fn symbols(view: &View<'_>) -> Option<Vec<Vec<u8>>> {
     if let Some(name) = name(view) {
@@ -99,13 +116,21 @@ impl<'a> Fields<'a> {
         long.map(|value| u64::try_from(value).map_err(|_| self.wrong(key))).transpose()
     }
 
-    /// Decodes an optional name; empty counts as missing.
+    /// Decodes an optional text.
     ///
     /// # Errors
     /// Another type.
+    pub fn text(&self, key: &str) -> Result<Option<&'a [u8]>, Malformed> {
+        self.get(key).map(|value| value.text().ok_or_else(|| self.wrong(key))).transpose()
+    }
+
+    /// Decodes an optional name; empty counts as missing.
+    ///
+    /// # Errors
+    /// Another type; a name that is too long.
     pub fn name(&self, key: &str) -> Result<Option<Vec<u8>>, Malformed> {
-        let text = self.get(key).map(|value| value.text().ok_or_else(|| self.wrong(key))).transpose()?;
-        Ok(text.filter(|text| !text.is_empty()).map(<[u8]>::to_vec))
+        let text = self.text(key)?.filter(|text| !text.is_empty());
+        text.map(|text| short(key, text).map(<[u8]>::to_vec)).transpose()
     }
 
     /// Returns the error of a key that is missing or has a value of the wrong type.

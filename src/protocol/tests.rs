@@ -103,6 +103,7 @@ fn to_node() -> impl Strategy<Value = ToNode> {
         (any::<u32>(), proptest::collection::vec(name(), 0..3))
             .prop_map(|(desired, joined)| ToNode::Group { desired, joined }),
         index().prop_map(|nodes| ToNode::Waiting { nodes }),
+        index().prop_map(|updates| ToNode::Unserved { updates }),
         proptest::option::of(index()).prop_map(|index| ToNode::Schema { schema: schema("trade", 0), index }),
         any::<i32>().prop_map(|date| ToNode::End { date }),
         name().prop_map(|reason| ToNode::Bye { reason }),
@@ -116,9 +117,13 @@ fn when() -> impl Strategy<Value = When> {
 fn status() -> impl Strategy<Value = Status> {
     let percent = || proptest::option::of(0.0..200.0f64);
     let count = || proptest::option::of(index());
-    let times = (any::<bool>(), proptest::option::of(0..i64::MAX));
+    let times = (any::<bool>(), proptest::option::of(0..i64::MAX), proptest::option::of(any::<u32>()));
     ((percent(), percent(), percent()), (count(), count(), count(), count()), times).prop_map(
-        |((memory_percent, scale_percent, roll_percent), (rows, bytes, next, refused), (scaled, lead_ns))| Status {
+        |(
+            (memory_percent, scale_percent, roll_percent),
+            (rows, bytes, next, refused),
+            (scaled, lead_ns, fleet_max),
+        )| Status {
             memory_percent,
             scale_percent,
             roll_percent,
@@ -128,6 +133,7 @@ fn status() -> impl Strategy<Value = Status> {
             scaled,
             lead_ns,
             refused,
+            fleet_max,
         },
     )
 }
@@ -240,6 +246,37 @@ proptest! {
                 let _ = FromNode::decode(row, &[view, view, view, view]);
             }
         }
+    }
+}
+
+#[test]
+fn a_join_with_a_name_that_is_too_long_is_rejected_without_repeating_it() {
+    let named = |bytes: usize, is_group: bool| {
+        let long = vec![b'x'; bytes];
+        let (node, group) = if is_group { (b"n".to_vec(), Some(long)) } else { (long, None) };
+        let join = Join {
+            node,
+            queue: b"q".to_vec(),
+            subscription: Filter::default(),
+            port: None,
+            date: None,
+            held: Vec::new(),
+            open: None,
+            group,
+            instance: None,
+            process: None,
+            writer: None,
+            leaving: None,
+        };
+        let mut bytes = Vec::new();
+        join.append(&mut bytes).expect("encodes");
+        let items: Vec<View<'_>> = body(&bytes).list().expect("a call").iter().collect();
+        Join::decode(&items[1..]).map(drop)
+    };
+    for is_group in [false, true] {
+        assert_eq!(named(read::MAX_NAME_BYTES, is_group), Ok(()));
+        let error = named(read::MAX_NAME_BYTES + 1, is_group).expect_err("too long");
+        assert!(error.term == "limit" && error.detail.ends_with("a name of 256 bytes is longer than 255"), "{error}");
     }
 }
 

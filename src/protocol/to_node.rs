@@ -54,6 +54,10 @@ pub enum ToNode {
     Waiting {
         nodes: u64,
     },
+    /// Number of updates of the queue that no connected node serves.
+    Unserved {
+        updates: u64,
+    },
     /// A table has changed at update `index`, or, if that is `None`, at an update that this node does not receive.
     Schema {
         schema: Schema,
@@ -116,6 +120,7 @@ impl ToNode {
             ToNode::Need { .. } => names::NEED,
             ToNode::Group { .. } => names::GROUP,
             ToNode::Waiting { .. } => names::WAITING,
+            ToNode::Unserved { .. } => names::UNSERVED,
             ToNode::Schema { .. } => names::SCHEMA,
             ToNode::End { .. } => names::END,
             ToNode::Bye { .. } => names::BYE,
@@ -162,7 +167,7 @@ impl ToNode {
                 writer.atom_long(i64::from(*desired));
                 writer.symbols(joined);
             }
-            ToNode::Waiting { nodes } => writer.atom_long(long(*nodes)),
+            ToNode::Waiting { nodes: count } | ToNode::Unserved { updates: count } => writer.atom_long(long(*count)),
             ToNode::Schema { schema, index } => {
                 writer.symbol(symbol::text(schema.name));
                 tables::put_empty(writer, schema);
@@ -211,6 +216,9 @@ impl ToNode {
                 ToNode::Group { desired: desired()?, joined }
             }
             names::WAITING => ToNode::Waiting { nodes: count()? },
+            names::UNSERVED => {
+                ToNode::Unserved { updates: at(0).and_then(index_of).ok_or_else(|| missing("number of updates"))? }
+            }
             names::SCHEMA => {
                 let schema = at(0).zip(at(1)).and_then(|(name, table)| tables::read(name, table));
                 ToNode::Schema { schema: schema.ok_or_else(|| missing("table"))?, index: at(2).and_then(index_of) }

@@ -1,11 +1,13 @@
-//! Checks of user and password: the brake on guessing, the users file, and slow password hashes on a thread of their own.
+//! Checks of user and password: the brake on guessing, the users file, and what is decided elsewhere: slow password hashes on a thread of
+//! their own, tokens and LDAP logins on those of `net::identity`.
 
 use crate::access::member::CLUSTER_USER;
-use crate::access::{Access, Brake, Check, Grants, Verify};
+use crate::access::{Access, Brake, Check, ExternalError, ExternalLogin, Grants, Verify};
 use crate::config::Limit;
 use crate::metrics::{self, Id};
-use crate::net::ConnId;
+use crate::net::identity::{Identities, Rejected};
 use crate::net::tls::Certificate;
+use crate::net::{ConnId, NetLimits, Peer};
 use crate::sys::stack;
 use mio::Waker;
 use std::io;
@@ -13,6 +15,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::Instant;
+
+/// Why a login is rejected while its address or user is locked out.
+pub(super) const LOCKED_OUT: &str = "too many wrong passwords; try again in a minute";
 
 /// A login to check.
 #[derive(Clone)]
@@ -37,6 +42,8 @@ pub(super) struct Checks {
     brake: Brake,
     /// Started with the first slow hash.
     thread: Option<Thread>,
+    /// Logins that identity services decide.
+    identities: Identities<Attempt>,
     waker: Arc<Waker>,
     /// Logins that may wait for the thread.
     most_waiting: usize,
@@ -70,12 +77,13 @@ impl Checks {
     /// Starts to watch the users file, if there is one.
     ///
     /// # Errors
-    /// The system's, if it has no thread left.
-    pub fn new(mut access: Box<dyn Access>, waker: Arc<Waker>, most_waiting: usize) -> io::Result<Checks> {
+    /// The operating system's, if no thread can be started.
+    pub fn new(mut access: Box<dyn Access>, waker: Arc<Waker>, limits: &NetLimits) -> io::Result<Checks> {
         let of_loop = Arc::clone(&waker);
         // An ended loop needs no wake-up.
         access.watch(Box::new(move || drop(of_loop.wake())))?;
-        Ok(Checks { access, brake: Brake::default(), thread: None, waker, most_waiting })
+        let identities = Identities::new(limits.identity, Arc::clone(&waker));
+        Ok(Checks { access, brake: Brake::default(), thread: None, identities, waker, most_waiting: limits.logins })
     }
 
     /// Adopts a changed users file. Returns whether there was one: what open connections may do must be looked up again.
@@ -86,6 +94,19 @@ impl Checks {
     /// Returns what a user may do whose name was verified in another way.
     pub fn grants(&self, user: &[u8]) -> Option<Arc<Grants>> {
         self.access.grants(user)
+    }
+
+    /// Returns what the user of an open connection may do now.
+    pub fn current(&self, peer: &Peer) -> Option<Arc<Grants>> {
+        match &peer.grants.identity {
+            Some(identity) => self.access.identified(identity).ok(),
+            None => self.access.grants(&peer.user),
+        }
+    }
+
+    /// Whether a token may be the password.
+    pub fn takes_tokens(&self) -> bool {
+        self.access.takes_tokens()
     }
 
     /// Returns the user of a verified certificate, with what the user may do. A client that names a user must name this one.
@@ -102,19 +123,46 @@ impl Checks {
 
     /// Checks a login.
     pub fn check(&mut self, attempt: &Attempt, password: &[u8], now: Instant) -> Checked {
+        let check = self.access.check(&attempt.user, password);
+        // A token cannot be guessed, and many may share the name beside it: wrong ones lock out the address, not the user.
+        let nameless = matches!(check, Check::External(ExternalLogin::Token(_)));
+        let user = if nameless { Vec::new() } else { attempt.user.clone() };
+        let attempt = &Attempt { user, ..attempt.clone() };
         if self.brake.wait(attempt.ip, &attempt.user, now).is_some() {
             metrics::count(Id::LoginsLockedOut);
-            return Checked::Refused("too many wrong passwords; try again in a minute");
+            return Checked::Refused(LOCKED_OUT);
         }
-        match self.access.check(&attempt.user, password) {
+        match check {
             Check::Admitted(grants) => self.admitted(attempt, grants, now),
             Check::Refused => self.refused(attempt, now),
             Check::Slow(verify) => self.submit(attempt, verify),
+            Check::External(login) => self.submit_external(attempt, login),
         }
     }
 
-    /// Returns the next login that the thread has decided.
+    /// Returns the next login that another thread has decided.
     pub fn next(&mut self, now: Instant) -> Option<(ConnId, Checked)> {
+        self.next_external(now).or_else(|| self.next_slow(now))
+    }
+
+    fn next_external(&mut self, now: Instant) -> Option<(ConnId, Checked)> {
+        let (attempt, decision) = self.identities.next()?;
+        let identified = decision.and_then(|identity| {
+            // The users file may have changed meanwhile.
+            self.access.identified(&Arc::new(identity)).map_err(ExternalError::Unavailable)
+        });
+        let checked = match identified {
+            Ok(grants) => self.admitted(&attempt, grants, now),
+            Err(ExternalError::Wrong(reason)) => {
+                self.failed(&attempt, now);
+                Checked::Refused(reason)
+            }
+            Err(ExternalError::Unavailable(reason)) => Checked::Refused(reason),
+        };
+        Some((attempt.conn, checked))
+    }
+
+    fn next_slow(&mut self, now: Instant) -> Option<(ConnId, Checked)> {
         let (attempt, grants) = self.thread.as_ref()?.results.try_recv().ok()?;
         let checked = match grants {
             Some(grants) => self.admitted(&attempt, grants, now),
@@ -133,8 +181,13 @@ impl Checks {
     }
 
     fn refused(&mut self, attempt: &Attempt, now: Instant) -> Checked {
-        self.brake.failed(attempt.ip, &attempt.user, now);
+        self.failed(attempt, now);
         Checked::Refused("wrong user or password")
+    }
+
+    fn failed(&mut self, attempt: &Attempt, now: Instant) {
+        let is_named = self.access.is_named(&attempt.user);
+        self.brake.failed(attempt.ip, &attempt.user, is_named, now);
     }
 
     fn submit(&mut self, attempt: &Attempt, verify: Verify) -> Checked {
@@ -155,6 +208,17 @@ impl Checks {
                 Checked::Refused("too many logins at once (--limit-logins)")
             }
             Err(TrySendError::Disconnected(_)) => Checked::Refused("the password cannot be checked"),
+        }
+    }
+
+    fn submit_external(&mut self, attempt: &Attempt, login: ExternalLogin) -> Checked {
+        match self.identities.submit(attempt.clone(), login) {
+            Ok(()) => Checked::Later,
+            Err(Rejected::Full) => {
+                metrics::refused(Limit::identity_logins);
+                Checked::Refused("too many logins wait for an identity service (--limit-identity-logins)")
+            }
+            Err(Rejected::NoThread) => Checked::Refused("the password cannot be checked"),
         }
     }
 }

@@ -13,10 +13,11 @@ impl<S: Service> Reactor<S> {
     /// Whether a further connection from this address fits. Unix domain sockets count as one address.
     pub(super) fn has_room_for(&self, ip: IpAddr) -> Result<(), (Limit, usize)> {
         let limits = &self.control.limits;
-        if self.control.open() >= limits.connections {
+        let (forwarded, from_there) = self.service.forwarded(ip);
+        if self.control.open().saturating_add(forwarded) >= limits.connections {
             return Err((Limit::connections, limits.connections));
         }
-        if self.control.open_from(ip) >= limits.address_connections {
+        if self.control.open_from(ip).saturating_add(from_there) >= limits.address_connections {
             return Err((Limit::address_connections, limits.address_connections));
         }
         Ok(())
@@ -45,9 +46,24 @@ impl<S: Service> Reactor<S> {
         }
     }
 
+    /// Counts what a connection that has logged in sends for its user as well. Nodes, and clients whose names nobody checks, are no one user.
+    pub(super) fn share_outbox(&mut self, conn: ConnId) {
+        let is_cluster = self.control.peer(conn).is_some_and(|peer| peer.user == CLUSTER_USER.as_bytes());
+        if self.checks.is_checked() && !is_cluster {
+            self.control.share_outbox(conn);
+        }
+    }
+
+    /// Returns why a user whose password is right gets no further connection, and counts it.
+    pub(super) fn refusal_of_user(&self, user: &[u8], grants: &Grants) -> Option<String> {
+        let (limit, most) = self.admits_user(user, grants).err()?;
+        metrics::refused(limit);
+        Some(format!("no connection is left for this user: {most} (--{})", limit.spec().name))
+    }
+
     /// Whether a user whose password is right may have a further connection: within the user's own share, and outside what is kept for
     /// nodes and operators.
-    pub(super) fn admits_user(&self, user: &[u8], grants: &Grants) -> Result<(), (Limit, usize)> {
+    fn admits_user(&self, user: &[u8], grants: &Grants) -> Result<(), (Limit, usize)> {
         let limits = &self.control.limits;
         let is_needed = grants.has(Role::Node) || grants.has(Role::Operator) || user == CLUSTER_USER.as_bytes();
         // At least three quarters are for all.
@@ -56,11 +72,13 @@ impl<S: Service> Reactor<S> {
         if !is_needed && self.control.open() > for_all {
             return Err((Limit::reserved_connections, limits.reserved_connections));
         }
+        let most =
+            grants.quota.connections.map_or(limits.user_connections, |own| usize::try_from(own).unwrap_or(usize::MAX));
         let own = || self.control.connections().filter(|(_, peer)| peer.user == user).count();
         // All nodes without a user of their own are this one; those that have not proved themselves count as half open.
         let is_one_user = self.checks.is_checked() && user != CLUSTER_USER.as_bytes();
-        if is_one_user && own() >= limits.user_connections {
-            return Err((Limit::user_connections, limits.user_connections));
+        if is_one_user && own() >= most {
+            return Err((Limit::user_connections, most));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::{Login, Reactor, Service};
 use crate::access::Grants;
 use crate::config::Limit;
 use crate::metrics::{self, Id};
-use crate::net::connection::{Connection, PendingLogin};
+use crate::net::connection::{Connection, Diversion, PendingLogin};
 use crate::net::{CloseReason, ConnId, Peer};
 use proto::handshake::{self, Credentials};
 use std::sync::Arc;
@@ -13,22 +13,38 @@ use std::sync::Arc;
 impl<S: Service> Reactor<S> {
     /// Reads available bytes of a handshake. Returns the bytes read.
     pub(super) fn read_login(&mut self, conn: ConnId) -> usize {
-        let limit = self.control.limits.handshake_bytes;
         if self.control.get(conn).is_some_and(Connection::is_securing) {
             return self.read_handshake(conn);
         }
-        if self.control.get(conn).is_none_or(|connection| connection.pending_login.is_some()) {
+        let is_asked = |of: &Connection| of.pending_login.is_some() || of.diversion == Diversion::Asked;
+        if self.control.get(conn).is_none_or(is_asked) {
             // Read again after the decision.
             return 0;
         }
         let mut buffer = [0u8; 4096];
         let Some(read) = self.read_once(conn, &mut buffer) else { return 0 };
-        if !self.takes(conn, buffer.get(..read).unwrap_or_default()) {
-            return read;
+        if let Some(bytes) = self.unmarked(conn, buffer.get(..read).unwrap_or_default()) {
+            self.login_received(conn, &bytes);
         }
-        let Some(connection) = self.control.get_mut(conn) else { return read };
-        connection.login.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        match handshake::parse(&connection.login) {
+        read
+    }
+
+    /// Handles bytes of a handshake.
+    pub(super) fn login_received(&mut self, conn: ConnId, bytes: &[u8]) {
+        let limit = self.control.limits.handshake_bytes;
+        if !self.takes(conn, bytes) {
+            return;
+        }
+        let Some(connection) = self.control.get_mut(conn) else { return };
+        let mut login = std::mem::take(&mut connection.login);
+        login.extend_from_slice(bytes);
+        let parsed = handshake::parse(&login);
+        if matches!(&parsed, Ok(Some((_, used))) if *used <= limit) && self.diverts(conn, &login) {
+            return;
+        }
+        let Some(connection) = self.control.get_mut(conn) else { return };
+        connection.login = login;
+        match parsed {
             Ok(None) if connection.login.len() > limit => {
                 self.refuse_long_login(conn);
             }
@@ -44,8 +60,7 @@ impl<S: Service> Reactor<S> {
                 let certified = certificate.and_then(|of| self.checks.certified(of, &credentials.user));
                 if let Some((user, grants)) = certified {
                     credentials.user = user;
-                    self.ask_service(conn, credentials, rest, grants);
-                    return read;
+                    return self.ask_service(conn, credentials, rest, grants);
                 }
                 let attempt = Attempt { conn, ip: connection.ip, user: credentials.user.clone() };
                 match self.checks.check(&attempt, &credentials.password, self.control.now) {
@@ -60,13 +75,13 @@ impl<S: Service> Reactor<S> {
                 self.control.close_with(conn, CloseReason::Handshake("no handshake received"));
             }
         }
-        read
     }
 
     fn refuse_login(&mut self, conn: ConnId, credentials: &Credentials, reason: &'static str) {
         let ip = self.control.get(conn).map(|connection| connection.ip.to_string()).unwrap_or_default();
-        tracing::warn!(%ip, login = ?credentials, "login rejected: {reason}");
+        tracing::warn!(%ip, user = %credentials.user.escape_ascii(), "login rejected: {reason}");
         metrics::count(Id::LoginsRefused);
+        self.audit_refused(conn, &credentials.user, reason);
         self.control.close_with(conn, CloseReason::Handshake(reason));
     }
 
@@ -77,10 +92,12 @@ impl<S: Service> Reactor<S> {
     }
 
     /// Lets the service decide on a user whose password is right.
-    fn ask_service(&mut self, conn: ConnId, credentials: Credentials, rest: Vec<u8>, grants: Arc<Grants>) {
-        if let Err((limit, most)) = self.admits_user(&credentials.user, &grants) {
-            metrics::refused(limit);
-            let why = format!("no connection is left for this user: {most} (--{})", limit.spec().name);
+    fn ask_service(&mut self, conn: ConnId, mut credentials: Credentials, rest: Vec<u8>, grants: Arc<Grants>) {
+        if let Some(identity) = &grants.identity {
+            credentials.user.clone_from(&identity.user);
+        }
+        if let Some(why) = self.refusal_of_user(&credentials.user, &grants) {
+            self.audit_refused(conn, &credentials.user, &why);
             return self.control.close_with(conn, CloseReason::Limit(why));
         }
         match self.service.login(conn, &credentials.user, &credentials.password, &mut self.control) {
@@ -96,7 +113,7 @@ impl<S: Service> Reactor<S> {
             return;
         }
         let has_changed = |peer: &Peer| {
-            let now = self.checks.grants(&peer.user).map(|now| {
+            let now = self.checks.current(peer).map(|now| {
                 let mut now = Grants::clone(&now);
                 if peer.grants.proved {
                     now.prove();
@@ -105,6 +122,7 @@ impl<S: Service> Reactor<S> {
             });
             now.as_ref() != Some(&*peer.grants)
         };
+        self.audit_reload();
         let changed: Vec<ConnId> =
             self.control.connections().filter(|(_, peer)| has_changed(peer)).map(|(conn, _)| conn).collect();
         for conn in changed {
@@ -134,15 +152,32 @@ impl<S: Service> Reactor<S> {
         self.control.close_with(conn, CloseReason::Limit(why));
     }
 
-    /// Completes the handshake.
+    /// Completes the handshake, if it can be recorded.
     fn admit(&mut self, conn: ConnId, credentials: Credentials, grants: Arc<Grants>, rest: &[u8]) {
+        if let Err(error) = self.control.audit.admits() {
+            tracing::warn!(user = %credentials.user.escape_ascii(), "login rejected: {error}");
+            metrics::count(Id::LoginsRefused);
+            self.audit_refused(conn, &credentials.user, &error.to_string());
+            return self.control.close_with(conn, CloseReason::Handshake("the audit log cannot be written"));
+        }
         let capability = handshake::answer(credentials.capability);
         let Some(connection) = self.control.get_mut(conn) else { return };
         let tls = connection.secured();
-        let peer = Peer { user: credentials.user, ip: connection.ip, capability, local: connection.local, tls, grants };
+        let (ip, local, gone) = (connection.ip, connection.local, connection.gone.clone());
+        let (user, explains) = (credentials.user.clone(), credentials.explains);
+        let mut peer = Peer { user, ip, capability, explains, local, tls, grants, gone };
+        // The users file may have changed since the password was checked.
+        let Some(grants) = self.checks.current(&peer) else {
+            return self.refuse_login(conn, &credentials, "the users file has changed");
+        };
+        peer.grants = grants;
+        let Some(connection) = self.control.get_mut(conn) else { return };
         connection.admitted(conn.handle(), peer.clone());
         connection.frames.extend(rest);
+        self.share_outbox(conn);
         self.control.send(conn, bytes::Bytes::copy_from_slice(&[capability]));
+        self.audit_login(conn, &peer);
+        self.note_expiry(conn, &peer);
         self.service.opened(conn, &peer, &mut self.control);
         // Messages may have arrived with the handshake.
         self.control.queue_read(conn);
@@ -159,8 +194,9 @@ impl<S: Service> Reactor<S> {
                     self.admit(conn, credentials, grants, &rest);
                 }
                 Some(login) => {
-                    tracing::warn!(%ip, login = ?login.credentials, "login rejected by .z.pw");
+                    tracing::warn!(%ip, user = %login.credentials.user.escape_ascii(), "login rejected by .z.pw");
                     metrics::count(Id::LoginsRefused);
+                    self.audit_refused(conn, &login.credentials.user, "wrong user or password (.z.pw)");
                     self.control.close_with(conn, CloseReason::Handshake("wrong user or password"));
                 }
             }

@@ -12,7 +12,7 @@ impl<S: Service> Reactor<S> {
     /// Takes connections with TLS from now on.
     ///
     /// # Errors
-    /// The system's, if it has no thread left.
+    /// The operating system's, if no thread can be started.
     pub fn set_tls(&mut self, door: Arc<Door>) -> io::Result<()> {
         self.handshakes = Some(Handshakes::start(&self.control.waker(), self.control.limits.tls_handshakes)?);
         self.control.door = Some(door);
@@ -27,6 +27,11 @@ impl<S: Service> Reactor<S> {
             return true;
         }
         let is_tls = bytes.first() == Some(&FIRST_BYTE);
+        // Its bytes go through as they are: only the other process can say what they mean.
+        if is_tls && self.diverts(conn, bytes) {
+            return false;
+        }
+        let Some(connection) = self.control.get_mut(conn) else { return false };
         let why = match door {
             None if is_tls => "a TLS client, but this port has no TLS (-E 1 or -E 2)",
             Some(door) if is_tls => {

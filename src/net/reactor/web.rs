@@ -21,7 +21,10 @@ impl<S: Service> Reactor<S> {
         if let Some(session) = session {
             self.control.sessions.remove(&(session.by, conn));
         }
+        self.share_outbox(conn);
         self.control.send(conn, websocket::accepted(key));
+        self.audit_login(conn, &peer);
+        self.note_expiry(conn, &peer);
         self.service.opened(conn, &peer, &mut self.control);
         self.control.queue_read(conn);
     }

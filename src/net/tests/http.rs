@@ -28,7 +28,7 @@ fn one_answer(stream: &mut TcpStream) -> String {
 }
 
 fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
 fn with_limits(change: impl FnOnce(&mut Limits)) -> Running {
@@ -48,10 +48,10 @@ fn a_connection_is_used_again() {
     let server = Running::new();
     let mut stream = server.raw();
     for _ in 0..3 {
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert!(one_answer(&mut stream).ends_with("page /metrics\n"));
     }
-    stream.write_all(b"HEAD /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    stream.write_all(b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let answer = String::from_utf8(read_to_end(&stream)).unwrap();
     assert!(answer.contains("Content-Length: 14\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
 }
@@ -60,7 +60,7 @@ fn a_connection_is_used_again() {
 fn requests_that_come_together_are_answered_in_order() {
     let server = Running::new();
     let mut stream = server.raw();
-    let both = "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\nGET /none HTTP/1.1\r\nHost: h\r\n\r\n";
+    let both = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\nGET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(both.as_bytes()).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let answers = String::from_utf8(read_to_end(&stream)).unwrap();
@@ -90,8 +90,8 @@ fn a_malformed_request_gets_an_error_and_affects_no_other_client() {
     for (request, status) in [
         ("GET /metrics\r\n\r\n", "400 "),
         ("GET /metrics HTTP/1.1\r\n\r\n", "400 "),
-        ("POST /metrics HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", "405 "),
-        ("GET /metrics HTTP/3\r\nHost: h\r\n\r\n", "505 "),
+        ("POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello", "405 "),
+        ("GET /metrics HTTP/3\r\nHost: localhost\r\n\r\n", "505 "),
     ] {
         let answer = exchange(&server, request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?}: {answer}");
@@ -104,7 +104,7 @@ fn a_malformed_request_gets_an_error_and_affects_no_other_client() {
 fn a_request_without_end_is_rejected_at_its_limit() {
     let before = refusals(Limit::http_request_bytes);
     let server = with_limits(|limits| limits.http_request_bytes = 1000);
-    let answer = exchange(&server, &format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}", "x".repeat(1000)));
+    let answer = exchange(&server, &format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(1000)));
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     assert!(refusals(Limit::http_request_bytes) > before);
 }
@@ -120,28 +120,77 @@ fn a_request_that_takes_too_long_is_cut_off() {
 #[test]
 fn an_idle_http_connection_is_closed() {
     let server = with_limits(|limits| limits.http_idle_ns = 50_000_000);
-    let answer = exchange(&server, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+    let answer = exchange(&server, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(answer.ends_with("page /metrics\n"), "{answer}");
 }
 
 #[test]
-fn one_client_too_many_gets_the_place_of_one_that_waits_or_none() {
-    let server = with_limits(|limits| limits.http_connections = 1);
+fn one_client_too_many_gets_the_place_of_one_that_waits() {
+    let before = refusals(Limit::http_connections);
+    let server = with_limits(|limits| limits.http_connections = 2);
     let mut idle = server.raw();
-    idle.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    idle.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     one_answer(&mut idle);
-    let mut busy = server.raw();
-    busy.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
-    assert_eq!(read_to_end(&idle), b"");
-    assert!(exchange(&server, &get("/metrics")).starts_with("HTTP/1.1 503 "));
-    busy.write_all(b"Host: h\r\n\r\n").unwrap();
-    assert!(one_answer(&mut busy).ends_with("page /metrics\n"));
+    let begin = || {
+        let mut begun = server.raw();
+        begun.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
+        begun
+    };
+    let (oldest, mut newest) = (begin(), begin());
+    assert_eq!(read_to_end(&idle), b"", "a connection without a request is closed first");
+    // With no idle connection left, the oldest incomplete request is rejected, so that incomplete requests cannot use up the limit.
+    assert!(exchange(&server, &get("/metrics")).starts_with("HTTP/1.1 200 "));
+    assert!(read_to_end(&oldest).starts_with(b"HTTP/1.1 503 "));
+    assert!(refusals(Limit::http_connections) > before);
+    newest.write_all(b"Host: localhost\r\n\r\n").unwrap();
+    assert!(one_answer(&mut newest).ends_with("page /metrics\n"));
+}
+
+#[test]
+fn requests_that_wait_for_pages_leave_places_for_others() {
+    let server = with_limits(|limits| limits.http_connections = 4);
+    let waiting: Vec<TcpStream> = (0..3)
+        .map(|_| {
+            let mut stream = server.raw();
+            stream.write_all(get("/wait").as_bytes()).unwrap();
+            server.expect("waits");
+            stream
+        })
+        .collect();
+    assert!(exchange(&server, &get("/wait")).starts_with("HTTP/1.1 503 "));
+    for _ in 0..3 {
+        assert!(exchange(&server, &get("/metrics")).starts_with("HTTP/1.1 200 "));
+    }
+    drop(waiting);
+}
+
+/// A users file with the user ann.
+fn users_file(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("elastick-http-{name}-{}", std::process::id()));
+    std::fs::write(&path, "ann:secret\n").unwrap();
+    path
+}
+
+#[test]
+fn an_unknown_user_of_a_handler_delays_no_other_request() {
+    let path = users_file("verdicts");
+    let users = Box::new(Users::read(&path, &BTreeSet::new()).unwrap());
+    let server = Running::with(Limits::default(), users, None);
+    // The handler decides on both in one iteration.
+    let (mut unknown, mut known) = (server.raw(), server.raw());
+    unknown.write_all(get("/as/nobody").as_bytes()).unwrap();
+    server.expect("asked as nobody");
+    known.write_all(get("/as/ann").as_bytes()).unwrap();
+    server.expect("asked as ann");
+    server.waker.wake().unwrap();
+    let statuses = [&unknown, &known].map(|stream| String::from_utf8(read_to_end(stream)).unwrap());
+    assert!(statuses[0].starts_with("HTTP/1.1 401 ") && statuses[1].starts_with("HTTP/1.1 404 "), "{statuses:?}");
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn users_need_their_password_but_for_open_pages() {
-    let path = std::env::temp_dir().join(format!("elastick-http-users-{}", std::process::id()));
-    std::fs::write(&path, "ann:secret\n").unwrap();
+    let path = users_file("users");
     let users = || Box::new(Users::read(&path, &BTreeSet::new()).unwrap());
     let asked = |server: &Running, field: &str| {
         let answer = exchange(server, &format!("GET /metrics HTTP/1.0\r\n{field}\r\n"));

@@ -124,7 +124,9 @@ fn pages_are_served_with_tls() {
     let server = serving(&settings(TlsMode::Only));
     for path in ["/metrics", "/large"] {
         let mut browser = other_client(&server, false);
-        browser.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        browser
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
+            .unwrap();
         let mut page = Vec::new();
         // TLS tells an end from a cut: without close_notify this is an error.
         browser.read_to_end(&mut page).unwrap();

@@ -14,7 +14,7 @@ pub struct Certificate {
     pub subject: String,
     /// The subject's common name.
     pub common_name: Option<String>,
-    /// Subject alternative names: host names, addresses of e-mail, URIs.
+    /// Subject alternative names: host names, e-mail addresses, URIs.
     pub alternative_names: Vec<String>,
 }
 

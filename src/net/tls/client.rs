@@ -3,10 +3,11 @@
 use super::explain::explain;
 use super::process;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,24 @@ pub struct TlsSocket {
 /// # Errors
 /// Why there is no connection, in words.
 pub(in crate::net) fn connect(tcp: TcpStream, host: &str, by: Instant) -> Result<TlsSocket, String> {
-    let config = process::client_config()?;
+    handshake(process::client_config()?, tcp, host, by)
+}
+
+/// As [`connect`], to an identity service: its certificate is always verified, by the authorities of a file if there is one, and the
+/// process's own certificate is not sent.
+///
+/// # Errors
+/// Why there is no connection, in words.
+pub(in crate::net) fn connect_to_service(
+    tcp: TcpStream,
+    host: &str,
+    authorities: Option<&Path>,
+    by: Instant,
+) -> Result<TlsSocket, String> {
+    handshake(Arc::new(process::service_config(authorities)?), tcp, host, by)
+}
+
+fn handshake(config: Arc<ClientConfig>, tcp: TcpStream, host: &str, by: Instant) -> Result<TlsSocket, String> {
     let name = ServerName::try_from(host.to_string()).map_err(|_| format!("{host:?} is no host name"))?;
     let mut tls = ClientConnection::new(config, name).map_err(|error| explain(&error))?;
     let mut tcp = tcp;

@@ -41,7 +41,7 @@ impl Handshakes {
     /// Starts the threads. At most `most` steps wait for them; each one done wakes the loop.
     ///
     /// # Errors
-    /// The system's, if it has no thread left.
+    /// The operating system's, if no thread can be started.
     pub(in crate::net) fn start(waker: &Arc<Waker>, most: usize) -> io::Result<Handshakes> {
         let (jobs, waiting) = sync_channel::<Job>(most);
         let (finished, done) = channel();

@@ -12,16 +12,14 @@ mod material;
 mod process;
 mod session;
 mod settings;
-mod watch;
 
 pub use certificate::Certificate;
 pub use client::TlsSocket;
-pub use process::{Door, install, shown};
+pub use process::{Door, install, shown, watch};
 pub use session::Secured;
 pub use settings::TlsSettings;
-pub use watch::watch;
 
-pub(in crate::net) use client::connect;
+pub(in crate::net) use client::{connect, connect_to_service};
 pub(in crate::net) use explain::explain;
 pub(in crate::net) use handshakes::Handshakes;
 pub(in crate::net) use session::Session;

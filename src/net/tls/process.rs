@@ -3,12 +3,19 @@
 use super::material::{self, Served};
 use super::settings::TlsSettings;
 use crate::config::TlsMode;
+use crate::config::watch::watch as watch_files;
 use rustls::{ClientConfig, ServerConfig};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Remaining validity of a certificate below which a start warns.
 const SOON: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How often the files are compared with those last read.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 struct Process {
@@ -44,6 +51,16 @@ pub(super) fn client_config() -> Result<Arc<ClientConfig>, String> {
     Ok(config)
 }
 
+/// Returns the configuration for a connection to an identity service.
+///
+/// # Errors
+/// A missing or wrong file.
+pub(super) fn service_config(authorities: Option<&Path>) -> Result<ClientConfig, String> {
+    let own = process().get_or_insert_default().settings.authorities.clone();
+    let authorities = authorities.map(Path::to_path_buf).or(own);
+    material::client(&TlsSettings { authorities, ..TlsSettings::default() })
+}
+
 /// Returns the settings as kdb+'s `(-26!)[]` shows them.
 pub fn shown() -> Vec<(&'static str, String)> {
     let settings = process().get_or_insert_default().settings.clone();
@@ -66,7 +83,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Reads the files of the installed settings, and again at each [`reload`]; `None` with `-E 0`.
+    /// Reads the files of the installed settings, and again at each `reload`; `None` with `-E 0`.
     ///
     /// # Errors
     /// A missing or wrong file, by its variable and path.
@@ -115,11 +132,25 @@ impl Door {
     }
 }
 
+/// Starts the thread that calls `reload` when a file of the installed settings changes, and on SIGHUP.
+///
+/// # Errors
+/// The operating system's.
+pub fn watch() -> io::Result<()> {
+    let changed = || {
+        if let Err(error) = reload() {
+            tracing::warn!("the certificates stay as they were: {error}");
+        }
+        ControlFlow::Continue(())
+    };
+    watch_files("tls-files", WATCH_INTERVAL, files, changed)
+}
+
 /// Reads all files again. New connections get what they hold now; if one is wrong, everything stays as it was.
 ///
 /// # Errors
 /// A missing or wrong file.
-pub(super) fn reload() -> Result<(), String> {
+fn reload() -> Result<(), String> {
     let settings = process().get_or_insert_default().settings.clone();
     let served = match settings.mode {
         TlsMode::Off => None,
@@ -138,8 +169,8 @@ pub(super) fn reload() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the files that [`reload`] reads.
-pub(super) fn files() -> Vec<std::path::PathBuf> {
+/// Returns the files that `reload` reads.
+fn files() -> Vec<std::path::PathBuf> {
     process().get_or_insert_default().settings.files().cloned().collect()
 }
 

@@ -1,0 +1,115 @@
+//! The blocking client's socket: TCP with or without TLS, or Unix.
+
+use super::ClientError;
+use crate::config::Address;
+use crate::config::address::UNIX;
+use crate::net::listener;
+use crate::net::tls::{self, TlsSocket};
+use rustix::net::{RecvFlags, recv};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
+use std::time::{Duration, Instant};
+
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Tls(Box<TlsSocket>),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Connects by `by`, at most for `within`; with TLS, after `mark`, if the address says so. `timeout` bounds each later write.
+    pub fn open(
+        (address, at): (&Address, Option<SocketAddr>),
+        mark: &[u8],
+        (within, by): (Duration, Instant),
+        timeout: Duration,
+    ) -> Result<Socket, ClientError> {
+        let to = address.to_string();
+        let connect = |error| ClientError::Connect { to: to.clone(), error };
+        let directory = match address.host.as_str() {
+            UNIX => Some(listener::socket_directory().unwrap_or_else(|| listener::SOCKETS.into())),
+            host => host.starts_with('/').then(|| host.into()),
+        };
+        if let Some(directory) = directory {
+            let path = directory.join(format!("kx.{}", address.port));
+            let by_name = UnixAddress::from_abstract_name(path.as_os_str().as_encoded_bytes())
+                .and_then(|name| UnixStream::connect_addr(&name));
+            let mut stream = by_name.or_else(|_| UnixStream::connect(&path)).map_err(connect)?;
+            stream.set_write_timeout(Some(timeout)).map_err(connect)?;
+            stream.write_all(mark)?;
+            return Ok(Socket::Unix(stream));
+        }
+        let mut stream = tcp(address, at, within).map_err(connect)?;
+        stream.set_nodelay(true).map_err(connect)?;
+        stream.set_write_timeout(Some(timeout)).map_err(connect)?;
+        stream.write_all(mark)?;
+        if !address.tls {
+            return Ok(Socket::Tcp(stream));
+        }
+        let secured = tls::connect(stream, &address.host, by);
+        Ok(Socket::Tls(Box::new(secured.map_err(|reason| ClientError::Tls { to: to.clone(), reason })?)))
+    }
+
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        // A timeout of zero is invalid for a socket.
+        let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1)));
+        match self {
+            Socket::Tcp(stream) => stream.set_read_timeout(timeout),
+            Socket::Tls(stream) => stream.tcp.set_read_timeout(timeout),
+            Socket::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Tls(stream) => stream.read(buffer, false),
+            Socket::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    /// Reads the available bytes without blocking.
+    pub fn poll(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let flags = RecvFlags::DONTWAIT;
+        let (read, _) = match self {
+            Socket::Tcp(stream) => recv(stream, buffer, flags)?,
+            Socket::Tls(stream) => return stream.read(buffer, true),
+            Socket::Unix(stream) => recv(stream, buffer, flags)?,
+        };
+        Ok(read)
+    }
+
+    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.write_all(bytes),
+            Socket::Tls(stream) => stream.write_all(bytes),
+            Socket::Unix(stream) => stream.write_all(bytes),
+        }
+    }
+
+    pub fn as_tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Socket::Tcp(stream) => Some(stream),
+            Socket::Tls(stream) => Some(&stream.tcp),
+            Socket::Unix(_) => None,
+        }
+    }
+}
+
+/// Connects to one address of the host, or to the first that accepts the connection.
+fn tcp(address: &Address, at: Option<SocketAddr>, timeout: Duration) -> io::Result<TcpStream> {
+    let timeout = timeout.max(Duration::from_micros(1));
+    if let Some(at) = at {
+        return TcpStream::connect_timeout(&at, timeout);
+    }
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in (address.host.as_str(), address.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
