@@ -15,16 +15,23 @@ use std::time::Duration;
 
 /// Query for a [`Place`].
 pub const WHERE: &str = ".u `i`j`L";
+/// Reasons of rejections kept for the report.
+const MAX_REASONS: usize = 5;
 /// How long a log may take to show its content.
 const SHOWS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Totals of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedTotals {
-    /// Accepted updates by table.
+    /// Updates sent, each counted once even if it was sent again.
+    pub sent: u64,
+    /// Accepted updates by table: they are in the log, as durable as the tickerplant promises.
     pub accepted: Proof,
-    /// Updates rejected with an error response; known only with `sync`.
+    /// Updates that the tickerplant rejected, and the first different reasons.
     pub refused: u64,
+    pub reasons: Vec<String>,
+    /// Updates of which nothing tells whether they are in the log.
+    pub unknown: u64,
     /// Bytes of messages sent.
     pub sent_bytes: u64,
     pub reconnects: u64,
@@ -56,6 +63,35 @@ impl Place {
     }
 }
 
+/// Response to `.u.confirm[]`: what a tickerplant did with the updates of this connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confirmation {
+    /// Updates before its tip are as durable as promised.
+    pub place: Place,
+    /// Updates rejected since the connection was opened, and the first reasons.
+    pub rejected: u64,
+    pub reasons: Vec<String>,
+    /// Why the log cannot be written; empty if it can.
+    pub failure: String,
+}
+
+impl Confirmation {
+    /// Parses the response; `None` if it is invalid.
+    pub fn of(answer: &Value) -> Option<Confirmation> {
+        let text = |value: Value| value.as_text().map(|text| String::from_utf8_lossy(text).into_owned());
+        let long = |name: &str| answer.lookup(name)?.as_long().and_then(|n| u64::try_from(n).ok());
+        let reasons = answer.lookup("reasons")?;
+        let log = answer.lookup("L").and_then(text)?;
+        let log = log.trim_start_matches(':').to_string();
+        Some(Confirmation {
+            place: Place { tip: long("i")?, log: log.into() },
+            rejected: long("rejected")?,
+            reasons: (0..reasons.len()).filter_map(|at| reasons.item(at).and_then(text)).collect(),
+            failure: answer.lookup("failure").and_then(text)?,
+        })
+    }
+}
+
 /// Audit state of one feed.
 #[derive(Debug, Default)]
 pub struct FeedAudit {
@@ -64,6 +100,8 @@ pub struct FeedAudit {
     unconfirmed_bytes: usize,
     /// Position of the log when everything before was confirmed.
     confirmed_at: Place,
+    /// Updates rejected on this connection as of the last confirmation.
+    rejected: u64,
 }
 
 impl FeedAudit {
@@ -95,6 +133,7 @@ impl FeedAudit {
     pub fn sends(&mut self, update: Update) {
         self.account.sent_bytes = self.account.sent_bytes.saturating_add(update.message.len() as u64);
         self.unconfirmed_bytes = self.unconfirmed_bytes.saturating_add(update.message.len());
+        self.account.sent = self.account.sent.saturating_add(1);
         self.unconfirmed.push(update);
     }
 
@@ -110,16 +149,81 @@ impl FeedAudit {
         self.accept(&accepted);
     }
 
-    /// Records the sent update as rejected.
-    pub fn refused(&mut self) {
-        self.account.refused = self.account.refused.saturating_add(1);
+    /// Records every sent update as rejected for this reason.
+    pub fn refused(&mut self, reason: String) {
+        self.account.refused = self.account.refused.saturating_add(self.unconfirmed.len() as u64);
+        self.note_reasons([reason]);
         self.unconfirmed.clear();
         self.count();
     }
 
-    /// Counts a reconnect.
+    /// Counts a reconnect: rejections count from 0 on the new connection.
     pub fn reconnected(&mut self) {
         self.account.reconnects = self.account.reconnects.saturating_add(1);
+        self.rejected = 0;
+    }
+
+    /// Records every sent update as accepted, rejected or unknown, as the tickerplant reports. If it has rejected some of them, its log tells
+    /// which.
+    pub fn answered(&mut self, env: &Env, answer: Confirmation, limits: Limits, chunk_bytes: usize) {
+        let rejected = answer.rejected.saturating_sub(self.rejected).min(self.unconfirmed.len() as u64);
+        self.rejected = answer.rejected;
+        if rejected > 0 {
+            self.note_reasons(answer.reasons);
+        }
+        match rejected == 0 && answer.failure.is_empty() {
+            true => self.confirmed(answer.place),
+            false => self.divide(env, answer.place, (rejected, rejected), (limits, chunk_bytes)),
+        }
+    }
+
+    /// Records that every sent update was handled by a tickerplant that cannot report rejections. If its log has grown by fewer updates than
+    /// were sent, it has rejected some.
+    pub fn handled(&mut self, env: &Env, at: Place, limits: Limits, chunk_bytes: usize) {
+        let sent = self.unconfirmed.len() as u64;
+        let is_same = at.log == self.confirmed_at.log;
+        let missing = sent.saturating_sub(at.tip.saturating_sub(self.confirmed_at.tip));
+        if at.log.as_os_str().is_empty() || !is_same || missing == 0 {
+            return self.confirmed(at);
+        }
+        self.note_reasons(["not in the tickerplant's log".to_string()]);
+        self.divide(env, at, (missing, sent), (limits, chunk_bytes));
+    }
+
+    /// Looks the sent updates up in the log: those in it are accepted. Of the others at least `least` and at most `most` were rejected, and the
+    /// rest is unknown.
+    fn divide(&mut self, env: &Env, at: Place, (least, most): (u64, u64), limits: (Limits, usize)) {
+        let sent = std::mem::take(&mut self.unconfirmed);
+        let mut found = Doubt::new(&sent);
+        let looked = match least >= sent.len() as u64 {
+            true => Ok(()),
+            false => look_up(env, &self.confirmed_at, &at, limits, &mut found),
+        };
+        let (missing, rejected) = match looked {
+            Ok(()) => {
+                let (accepted, missing) = found.settle(sent);
+                self.accept(&accepted);
+                (missing.len() as u64, most)
+            }
+            Err(reason) => {
+                tracing::error!(%reason, "cannot look up in the log which updates were accepted");
+                (sent.len() as u64, least)
+            }
+        };
+        let rejected = rejected.min(missing);
+        self.account.refused = self.account.refused.saturating_add(rejected);
+        self.account.unknown = self.account.unknown.saturating_add(missing.saturating_sub(rejected));
+        self.confirmed_at = at;
+        self.count();
+    }
+
+    fn note_reasons(&mut self, reasons: impl IntoIterator<Item = String>) {
+        let kept = &mut self.account.reasons;
+        for reason in reasons {
+            if kept.len() < MAX_REASONS && !kept.contains(&reason) {
+                kept.push(reason);
+            }
+        }
     }
 
     /// Resolves the updates in doubt after a reconnect. `now` is the log's position from two queries on the new connection; by the

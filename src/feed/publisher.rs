@@ -1,19 +1,22 @@
 //! Sends updates so that the feed knows which were accepted.
 //!
-//! Updates are sent in batches of async messages; a sync query now and then confirms all before it, because a tickerplant handles the
-//! messages of one connection in order. With `sync` each update is a sync message of its own.
+//! Updates are sent in batches of async messages. A sync call of `.u.confirm` now and then returns once those before it are as durable as
+//! promised, with the number of rejected ones. A tickerplant without that function (kdb+) confirms by the position of its log. With `sync`
+//! each update is a sync message of its own.
 //!
 //! After a broken connection the publisher reconnects. It looks up unconfirmed updates by their hash in the tickerplant's log
 //! ([`super::doubt`]), and sends only the missing ones again. If the log cannot be read, the feed stops with the number of updates in
 //! doubt; it never sends one that may have been accepted. This relies on one property: when the tickerplant responds to a second query on
 //! the new connection, it has read everything it will read from the broken one.
 
-use super::ledger::{FeedAudit, FeedTotals, Place, WHERE};
+use super::ledger::{Confirmation, FeedAudit, FeedTotals, Place, WHERE};
 use super::trouble::Trouble;
 use super::update::{Columns, Update};
-use crate::config::Address;
+use crate::config::Addresses;
 use crate::env::Env;
+use crate::net::candidates::{Candidates, Terms};
 use crate::net::client::{Client, ClientError};
+use crate::protocol::{check_active, names};
 use proto::{DecodeError, DecodeErrorKind, EncodeError, Limits, MessageKind, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,13 +77,13 @@ fn option_of(error: &DecodeError) -> &'static str {
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
     pub env: Env,
-    pub address: Address,
+    pub addresses: Addresses,
     /// Send each update as a sync message.
     pub sync: bool,
     /// Number of updates between two confirmations.
     pub confirm_every: usize,
     /// How long to try to connect, at the start and after a broken connection.
-    pub patience: Duration,
+    pub connect_within: Duration,
     /// Set once the feed is to stop: it then tries to reconnect only briefly.
     pub stop: Arc<AtomicBool>,
     pub limits: Limits,
@@ -91,9 +94,11 @@ pub struct PublisherOptions {
 /// Connection to a tickerplant that reconnects and knows which updates were accepted.
 pub struct Publisher {
     options: PublisherOptions,
+    candidates: Candidates,
     client: Client,
     ledger: FeedAudit,
-    last_refusal: Option<String>,
+    /// Cleared once the tickerplant turns out to have no `.u.confirm`.
+    has_confirm: bool,
 }
 
 impl Publisher {
@@ -102,8 +107,9 @@ impl Publisher {
     /// # Errors
     /// No connection in time, or the peer is not a tickerplant.
     pub fn connect(options: PublisherOptions) -> Result<Publisher, FeedError> {
-        let (client, at) = connect(&options, false)?;
-        Ok(Publisher { options, client, ledger: FeedAudit::new(at), last_refusal: None })
+        let mut candidates = Candidates::new(options.addresses.clone(), check_tickerplant);
+        let (client, at) = connect(&options, &mut candidates, false)?;
+        Ok(Publisher { options, candidates, client, ledger: FeedAudit::new(at), has_confirm: true })
     }
 
     /// Queries the tickerplant with an expression. After a broken connection it repeats the query, within the time allowed for
@@ -112,7 +118,7 @@ impl Publisher {
     /// # Errors
     /// The tickerplant's own, by kdb+ name, or those of the connection.
     pub fn query(&mut self, expression: &str) -> Result<Value, FeedError> {
-        let by = Instant::now().checked_add(self.options.patience);
+        let by = Instant::now().checked_add(self.options.connect_within);
         loop {
             match queried(&mut self.client, expression) {
                 Ok(answer) => return Ok(answer),
@@ -133,11 +139,6 @@ impl Publisher {
     /// Returns the number of updates sent but not confirmed.
     pub fn unconfirmed(&self) -> usize {
         self.ledger.unconfirmed().len()
-    }
-
-    /// Returns the reason of the last rejection.
-    pub fn last_refusal(&self) -> Option<&str> {
-        self.last_refusal.as_deref()
     }
 
     /// Returns the tickerplant's next update index at the last confirmation.
@@ -181,15 +182,31 @@ impl Publisher {
         }
     }
 
-    /// Waits until everything published so far is known to be accepted.
+    /// Waits until everything published so far is known to be accepted or rejected.
     ///
     /// # Errors
     /// As [`Publisher::publish`].
     pub fn confirm(&mut self) -> Result<(), FeedError> {
+        let (limits, chunk_bytes) = (self.options.limits, self.options.chunk_bytes);
         loop {
-            match place(&mut self.client) {
-                Ok(place) => {
-                    self.ledger.confirmed(place);
+            let answer = if self.has_confirm { confirmation(&mut self.client) } else { Ok(None) };
+            let answer = match answer {
+                Ok(None) => place(&mut self.client).map(Err),
+                Ok(Some(answer)) => Ok(Ok(answer)),
+                Err(error) => Err(error),
+            };
+            match answer {
+                // It cannot log, and another one may: the log of that one tells what was accepted.
+                Ok(Ok(answer)) if !answer.failure.is_empty() && self.candidates.are_several() => {
+                    self.recover(&ClientError::Server(answer.failure.into_bytes()))?;
+                }
+                Ok(Ok(answer)) => {
+                    self.ledger.answered(&self.options.env, answer, limits, chunk_bytes);
+                    return Ok(());
+                }
+                Ok(Err(place)) => {
+                    self.has_confirm = false;
+                    self.ledger.handled(&self.options.env, place, limits, chunk_bytes);
                     return Ok(());
                 }
                 Err(FeedError::Client(error)) if !error.is_answer() => self.recover(&error)?,
@@ -205,10 +222,10 @@ impl Publisher {
             let answer = self.client.request_raw(&update.message, drop);
             match answer.and_then(|answer| answer.view(&limits).map(drop)) {
                 Ok(()) => self.ledger.accepted(),
-                Err(ClientError::Server(reason)) => {
-                    self.ledger.refused();
-                    self.last_refusal = Some(String::from_utf8_lossy(&reason).into_owned());
+                Err(error @ ClientError::Server(_)) if is_of_log(&error) && self.candidates.are_several() => {
+                    self.recover(&error)?;
                 }
+                Err(ClientError::Server(reason)) => self.ledger.refused(String::from_utf8_lossy(&reason).into_owned()),
                 Err(error) if may_pass(&error, true) => self.recover(&error)?,
                 Err(error) => {
                     let reason = FeedError::from(error).to_string();
@@ -221,14 +238,15 @@ impl Publisher {
 
     /// Reconnects, finds out which updates were accepted, and sends the rest.
     fn recover(&mut self, why: &ClientError) -> Result<(), FeedError> {
-        tracing::warn!(tickerplant = %self.options.address, reason = %why, "connection lost; reconnecting");
+        tracing::warn!(tickerplant = %self.candidates, reason = %why, "connection lost; reconnecting");
         let in_doubt = self.ledger.unconfirmed().len();
         let doubt = |reason: String| FeedError::InDoubt { count: in_doubt, reason };
-        let (client, mut now) = connect(&self.options, true).map_err(|error| match in_doubt {
+        let (client, mut now) = connect(&self.options, &mut self.candidates, true).map_err(|error| match in_doubt {
             0 => error,
             _ => doubt(error.to_string()),
         })?;
         self.client = client;
+        self.has_confirm = true;
         self.ledger.reconnected();
         if in_doubt > 0 {
             now = match place(&mut self.client) {
@@ -258,20 +276,30 @@ const MAX_REFUSALS: u32 = 3;
 /// accepted the user before (`known`), that is no reason to give up, and neither are invalid bytes.
 fn may_pass(error: &ClientError, known: bool) -> bool {
     match error {
-        ClientError::Connect { .. } | ClientError::Closed | ClientError::Timeout | ClientError::Io(_) => true,
+        ClientError::Connect { .. }
+        | ClientError::NoneActive(_)
+        | ClientError::Closed
+        | ClientError::Timeout
+        | ClientError::Io(_) => true,
         ClientError::Refused(_) | ClientError::Tls { .. } => known,
         ClientError::Decode(error) => known && !is_limit(error),
-        ClientError::Encode(_) | ClientError::Server(_) => false,
+        ClientError::Encode(_) | ClientError::Server(_) => error.is_of_passive(),
     }
 }
 
+/// Whether the tickerplant's log has failed, which it may have because another one has taken over.
+fn is_of_log(error: &ClientError) -> bool {
+    matches!(error, ClientError::Server(text) if text.starts_with(b"io"))
+}
+
 /// Connects with retries until the time is up; `known` as in [`may_pass`].
-fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), FeedError> {
-    let mut by = Instant::now().checked_add(options.patience);
+fn connect(options: &PublisherOptions, candidates: &mut Candidates, known: bool) -> Result<(Client, Place), FeedError> {
+    let terms = Terms { timeout: ANSWER, limits: options.limits, explains: false };
+    let mut by = Instant::now().checked_add(options.connect_within);
     let (mut pause, mut refusals) = (Duration::from_millis(10), 0);
     let mut trouble = Trouble::default();
     loop {
-        let placed = Client::connect(&options.address, ANSWER, options.limits).map_err(FeedError::from);
+        let placed = candidates.connect(terms).map_err(FeedError::from);
         let placed = placed.and_then(|mut client| place(&mut client).map(|place| (client, place)));
         let may_pass = match &placed {
             Err(FeedError::Client(ClientError::Refused(_))) if !known => {
@@ -284,7 +312,7 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
         let now = Instant::now();
         if !may_pass || by.is_none_or(|by| now >= by) {
             if let Some(time) = trouble.over(now).filter(|_| placed.is_ok()) {
-                tracing::warn!(tickerplant = %options.address, after_s = time.as_secs(), "connected to the tickerplant");
+                tracing::warn!(tickerplant = %candidates, after_s = time.as_secs(), "connected to the tickerplant");
             }
             return placed;
         }
@@ -293,8 +321,8 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
         {
             let left = by.map_or(0, |by| by.saturating_duration_since(now).as_secs());
             let reason = match error {
-                FeedError::Client(ClientError::Connect { .. }) => error.to_string(),
-                error => format!("no tickerplant replies at {}: {error}", options.address),
+                FeedError::Client(ClientError::Connect { .. } | ClientError::NoneActive(_)) => error.to_string(),
+                error => format!("no tickerplant replies at {candidates}: {error}"),
             };
             tracing::warn!("{reason}; retrying for {left} s more");
         }
@@ -307,6 +335,17 @@ fn connect(options: &PublisherOptions, known: bool) -> Result<(Client, Place), F
         }
         std::thread::sleep(pause);
         pause = pause.saturating_mul(2).min(Duration::from_secs(1));
+    }
+}
+
+/// Fails with `NoneActive` also if the process answers and is no tickerplant: its port may have been another process's before, and the next
+/// address may be right.
+fn check_tickerplant(client: &mut Client) -> Result<(), ClientError> {
+    check_active(client)?;
+    match place(client) {
+        Ok(_) | Err(FeedError::Limit { .. }) => Ok(()),
+        Err(FeedError::Client(error)) if !error.is_answer() || error.is_of_passive() => Err(error),
+        Err(error) => Err(ClientError::NoneActive(format!("it is not a tickerplant: {error}"))),
     }
 }
 
@@ -329,10 +368,31 @@ fn place(client: &mut Client) -> Result<Place, FeedError> {
     Place::of(&answer).ok_or_else(|| FeedError::Answer { question: WHERE, answer: format!("{answer:?}") })
 }
 
+/// Waits until everything sent before is as durable as promised, or rejected. `None` if the tickerplant has no such function.
+fn confirmation(client: &mut Client) -> Result<Option<Confirmation>, FeedError> {
+    let call = Value::list([Value::symbol(names::CONFIRM), Value::Unary(0)]);
+    let mut answer = client.request(&call);
+    // The log failed while the call waited: the next one returns at once, with what is in the log.
+    if answer.as_ref().is_err_and(is_of_log) {
+        answer = client.request(&call);
+    }
+    match answer {
+        Ok(answer) => Confirmation::of(&answer)
+            .map(Some)
+            .ok_or_else(|| FeedError::Answer { question: names::CONFIRM, answer: format!("{answer:?}") }),
+        Err(ClientError::Server(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::TcpListener;
+
+    fn candidates(options: &PublisherOptions) -> Candidates {
+        Candidates::new(options.addresses.clone(), check_tickerplant)
+    }
 
     fn decode(kind: DecodeErrorKind) -> ClientError {
         ClientError::Decode(DecodeError { offset: 0, kind })
@@ -360,15 +420,15 @@ mod tests {
         let closing = std::thread::spawn(move || (0..MAX_REFUSALS).for_each(|_| drop(server.accept())));
         let options = PublisherOptions {
             env: Env::system(),
-            address,
+            addresses: address,
             sync: false,
             confirm_every: 1,
-            patience: Duration::from_secs(60),
+            connect_within: Duration::from_secs(60),
             stop: Arc::default(),
             limits: Limits::default(),
             chunk_bytes: 1024,
         };
-        let refused = connect(&options, false).err();
+        let refused = connect(&options, &mut candidates(&options), false).err();
         assert!(matches!(refused, Some(FeedError::Client(ClientError::Refused(_)))), "{refused:?}");
         closing.join().expect("as many connections as refusals that are believed");
     }
@@ -379,14 +439,17 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(true));
         let options = PublisherOptions {
             env: Env::system(),
-            address: nobody.to_string().parse().expect("parsed"),
+            addresses: nobody.to_string().parse().expect("parsed"),
             sync: false,
             confirm_every: 1,
-            patience: Duration::from_secs(86_400),
+            connect_within: Duration::from_secs(86_400),
             stop,
             limits: Limits::default(),
             chunk_bytes: 1024,
         };
-        assert!(matches!(connect(&options, false), Err(FeedError::Client(ClientError::Connect { .. }))));
+        assert!(matches!(
+            connect(&options, &mut candidates(&options), false),
+            Err(FeedError::Client(ClientError::Connect { .. }))
+        ));
     }
 }

@@ -2,9 +2,9 @@
 
 use super::update::Columns;
 use crate::env::Env;
+use crate::log::moment::{Moment, moment_of};
 use crate::log::{LogError, LogReader, Next, parts};
-use proto::time::DAY_NS;
-use proto::{Limits, View, types};
+use proto::Limits;
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -48,7 +48,11 @@ impl Replay {
                 let record = parts(bytes, &self.limits);
                 let update = record.and_then(|record| {
                     let columns = Columns::of_logged(&record.columns)?;
-                    Some(Logged { table: record.table.to_vec(), columns, time_ns: time_of(&record.columns) })
+                    Some(Logged {
+                        table: record.table.to_vec(),
+                        columns,
+                        time_ns: moment_of(&record.columns).map(Moment::nanoseconds),
+                    })
                 });
                 match update {
                     Some(update) => self.ready.push_back(update),
@@ -57,26 +61,6 @@ impl Replay {
             }
         }
         Ok(self.ready.pop_front())
-    }
-}
-
-/// Returns the first item of the first column, if it is a time.
-fn time_of(data: &View<'_>) -> Option<i64> {
-    let list = data.table().map(|table| table.columns).or_else(|| data.list())?;
-    let first = list.iter().next()?;
-    let ty = first.type_code().saturating_abs();
-    let (long, int, float) = match first.vector() {
-        Some(vector) => (vector.get_i64(0), vector.get_i32(0), vector.get_f64(0)),
-        None => (first.atom::<i64>(), first.atom::<i32>(), first.atom::<f64>()),
-    };
-    let scaled = |unit_ns: i64| int.filter(|n| *n != types::NULL_INT).and_then(|n| i64::from(n).checked_mul(unit_ns));
-    match ty {
-        types::TIMESPAN | types::TIMESTAMP => long.filter(|ns| *ns != types::NULL_LONG),
-        types::TIME => scaled(1_000_000),
-        types::SECOND => scaled(1_000_000_000),
-        types::MINUTE => scaled(60_000_000_000),
-        types::DATETIME => float.filter(|days| days.is_finite()).map(|days| (days * DAY_NS as f64) as i64),
-        _ => None,
     }
 }
 

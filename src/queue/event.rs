@@ -44,7 +44,7 @@ pub struct Join {
     /// The fleet's group and the instance of the node; `None` if no fleet has set them.
     pub group: Option<Symbol>,
     pub instance: Option<Symbol>,
-    /// Identity of the process, if its name was configured and another process may have the same.
+    /// Random id of the process, which tells it apart from another one of the same name; `None` from older versions.
     pub process: Option<Symbol>,
     /// The node is draining: it is assigned no window.
     pub leaving: Option<Leaving>,
@@ -75,6 +75,8 @@ pub struct Status {
     pub lead_ns: Option<i64>,
     /// Updates missing from the node's windows because it rejected them.
     pub refused: Option<u64>,
+    /// Number of instances of the fleet, if that is its maximum: it does not launch the successor that the node has requested.
+    pub fleet_max: Option<u32>,
 }
 
 /// An input of [`super::Queue::step`].
@@ -101,6 +103,12 @@ pub enum QueueEvent {
         window: Window,
         date: Date,
         ok: bool,
+    },
+    /// A node has not sent the proof of a closed window within [`super::Params::prove_ns`].
+    Unproved {
+        handle: Handle,
+        window: Window,
+        date: Date,
     },
     Status {
         handle: Handle,

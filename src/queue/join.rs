@@ -102,11 +102,11 @@ impl Queue {
     }
 
     /// Returns the rejection if another process is connected under this name: each would close the other's connection forever. The process
-    /// that owns the name may join again beside a half-open connection of its own.
+    /// that owns the name may join again beside a half-open connection of its own. Nodes of
+    /// older versions send no process id: one of them counts as the owner of the name if the owner has sent none either.
     fn name_taken(&self, join: &Join) -> Option<QueueError> {
         let holder = self.subscribers.iter().find(|s| s.node.as_ref() == Some(&join.node))?;
-        let (own, other) = (join.process.as_ref()?, self.processes.get(&holder.id)?);
-        let is_taken = holder.handle.is_some() && own != other;
+        let is_taken = holder.handle.is_some() && join.process.as_ref() != self.processes.get(&holder.id);
         is_taken.then(|| QueueError::NameTaken(join.node.clone(), holder.ip))
     }
 

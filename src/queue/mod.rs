@@ -25,6 +25,7 @@ pub mod journal;
 mod leave;
 mod note;
 mod row;
+mod served;
 mod step;
 mod table;
 mod windows;

@@ -52,6 +52,7 @@ impl Queue {
             QueueEvent::Roll { handle, next, date } => self.roll(handle, next, date, now, out),
             QueueEvent::Rebuilt { handle, window, date } => self.rebuilt(handle, window, date, now, out),
             QueueEvent::Proved { handle, window, date, ok } => self.proved(handle, window, date, ok, out),
+            QueueEvent::Unproved { handle, window, date } => self.unproved(handle, window, date, out),
             QueueEvent::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
             QueueEvent::Disconnect { handle } => self.disconnect(handle, now, out),
             QueueEvent::Status { .. } | QueueEvent::DayEnd { .. } | QueueEvent::Restored | QueueEvent::Tick => {}

@@ -19,6 +19,8 @@ pub struct Params {
     pub grace_ns: i64,
     /// Grace period after a restart of the tickerplant, nanoseconds.
     pub restart_grace_ns: i64,
+    /// Time for a connected native node to send the proof of a closed window, nanoseconds. After that another node rebuilds the window.
+    pub prove_ns: i64,
     /// Standbys of each queue that stay over the end of the day. The paper keeps none.
     pub standbys_kept: usize,
     /// Rebuilds of a window whose proof differs; after these it is kept and marked as differing.
@@ -50,6 +52,7 @@ impl Default for Params {
         Params {
             grace_ns: 2_000_000_000,
             restart_grace_ns: 30_000_000_000,
+            prove_ns: 60_000_000_000,
             standbys_kept: 0,
             rebuilds_max: 3,
             subscribers_max: 1_024,
@@ -195,7 +198,8 @@ impl Subscriber {
         self.state == State::Waiting && self.handle.is_some() && self.leaving.is_none() && self.queue == *queue
     }
 
-    pub(super) fn is_live_in(&self, queue: &QueueName) -> bool {
+    /// Whether it is the live subscriber of a queue, connected or within its grace period.
+    pub fn is_live_in(&self, queue: &QueueName) -> bool {
         self.state == State::Live && self.queue == *queue
     }
 
@@ -324,6 +328,12 @@ impl Queue {
     /// Returns the subscriber on this connection.
     pub fn by_handle(&self, handle: Handle) -> Option<&Subscriber> {
         self.subscribers.iter().find(|s| s.handle == Some(handle))
+    }
+
+    /// Returns the queue in which a node with this name is, connected or within its grace period.
+    pub fn queue_of(&self, node: &[u8]) -> Option<&QueueName> {
+        let is_it = |s: &&Subscriber| s.state != State::Lost && s.node.as_ref().is_some_and(|own| own.0 == node);
+        self.subscribers.iter().find(is_it).map(|s| &s.queue)
     }
 
     /// Returns the live subscriber of a queue, connected or within its grace period, and the first update of its window.

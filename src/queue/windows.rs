@@ -146,11 +146,30 @@ impl Queue {
 
     /// Records the result of comparing a proof. A window that differs is rebuilt, up to `rebuilds_max` times.
     pub(super) fn proved(&mut self, handle: Handle, window: Window, date: Date, ok: bool, out: &mut Vec<Action>) {
-        let (today, rebuilds_max) = (self.date, self.params.rebuilds_max);
-        let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else {
+        let Some(sub) = self.by_handle(handle) else {
             return out.push(verdict(Note::default().node(format!("handle {handle}")), window, date, ok));
         };
         out.push(verdict(sub.note(""), window, date, ok));
+        self.judged(handle, window, date, ok, out);
+    }
+
+    /// Treats a window without a proof like one whose proof differs: nothing shows that the node holds it. Ignored if the node has given
+    /// the window up meanwhile.
+    pub(super) fn unproved(&mut self, handle: Handle, window: Window, date: Date, out: &mut Vec<Action>) {
+        let Some(sub) = self.by_handle(handle).filter(|_| date == self.date) else { return };
+        let is_held = sub.held.iter().any(|held| held.window == window && held.verified.is_none());
+        let is_taken =
+            matches!(sub.state, State::TakingOver { window: of, progress: Progress::Filled, .. } if of == window);
+        if is_held || is_taken {
+            let text = "the node has sent no proof of its window in time: another node rebuilds it";
+            out.push(Action::Alarm(sub.note(text).window(window).date(date)));
+            self.judged(handle, window, date, false, out);
+        }
+    }
+
+    fn judged(&mut self, handle: Handle, window: Window, date: Date, ok: bool, out: &mut Vec<Action>) {
+        let (today, rebuilds_max) = (self.date, self.params.rebuilds_max);
+        let Some(sub) = self.subscribers.iter_mut().find(|s| s.handle == Some(handle)) else { return };
         if let State::TakingOver { window: of, rejections, progress: Progress::Filled } = sub.state
             && of == window
             && date == today

@@ -4,14 +4,13 @@ use super::core::batch::Batch;
 use super::core::call::Call;
 use super::core::older::{Older, older};
 use super::core::schema::{Current, Form, Tables};
-use super::core::{Stamp, publish};
-use super::feed::ReadJob;
+use super::core::{Accepted, Rules, Stamp, publish};
+use super::feed::{CaughtUp, ReadJob};
 use super::lane::LaneSpec;
 use super::worker::Worker;
 use crate::env::Env;
 use crate::log::{LogError, LogReader, LogSource, Next, Waker, parts};
 use crate::points::{self, Point};
-use bytes::Bytes;
 use proto::log::Record;
 use proto::{Limits, MessageKind, Writer, encode};
 use std::collections::HashMap;
@@ -27,7 +26,7 @@ const OPEN_READERS: usize = 64;
 pub enum Job<K> {
     Read(Part<K>),
     /// No subscriber is in catch-up: close the open logs, because a removed file keeps its disk space while it is open.
-    LetGo,
+    CloseLog,
 }
 
 /// One read, and the log to read from.
@@ -35,15 +34,14 @@ pub struct Part<K> {
     pub read: ReadJob<K>,
     pub log: LogSource,
     /// How long to wait until the log shows the requested updates.
-    pub patience: Duration,
+    pub visible_within: Duration,
 }
 
 /// Result of a read.
 pub struct Done<K> {
     pub subscriber: K,
     pub serial: u64,
-    /// Messages, and the index after the last update that they cover.
-    pub outcome: Result<(Bytes, u64), LogError>,
+    pub outcome: Result<CaughtUp, LogError>,
 }
 
 /// What the catch-up thread needs for every read.
@@ -58,7 +56,7 @@ pub struct Setup {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system's, if it has no thread left.
+/// The operating system's, if no thread can be started.
 pub fn start<K: Copy + Eq + Hash + Send + 'static>(
     setup: Setup,
     waker: Waker,
@@ -92,22 +90,23 @@ fn reading<K: Copy + Eq + Hash>(setup: Setup) -> impl FnMut(Job<K>) -> Option<Do
     }
 }
 
-fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Bytes, u64), LogError> {
+fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<CaughtUp, LogError> {
     let read = &job.read;
     if reader.position() != read.from.index {
         reader.seek(read.from.index)?;
     }
     let tables = setup.tables.get();
-    let mut frames = Vec::new();
+    let (mut frames, mut rows) = (Vec::new(), 0u64);
     let now = setup.env.clock.now();
-    let by = now.checked_add(job.patience).unwrap_or(now);
+    let by = now.checked_add(job.visible_within).unwrap_or(now);
     loop {
         match reader.next_chunk(read.bytes, read.until)? {
             Next::Chunk(chunk) => {
                 for (index, record) in chunk.iter() {
-                    append_messages(setup, &tables, &read.spec, record, index, &mut frames);
+                    let sent = append_messages(setup, &tables, &read.spec, record, index, &mut frames);
+                    rows = rows.saturating_add(sent as u64);
                 }
-                return Ok((frames.into(), chunk.last_index()));
+                return Ok(CaughtUp { messages: frames.into(), reached: chunk.last_index(), rows });
             }
             // The file lacks updates that were accepted: the sync thread has yet to write them, or another file is at this path.
             Next::NotYet => reader.reopen_until(read.until, by)?,
@@ -116,29 +115,32 @@ fn read<K>(setup: &Setup, reader: &mut LogReader, job: &Part<K>) -> Result<(Byte
 }
 
 /// Appends one log record to `out` in the wire form of a fan-out group, whichever program wrote the log. A record that is not an update
-/// of a known table goes only to nodes that subscribe to everything; other subscribers skip it.
-fn append_messages(setup: &Setup, tables: &Tables, spec: &LaneSpec, record: &[u8], index: u64, out: &mut Vec<u8>) {
+/// of a known table goes only to nodes that subscribe to everything; other subscribers skip it. Returns the rows of an update.
+fn append_messages(
+    setup: &Setup,
+    tables: &Tables,
+    spec: &LaneSpec,
+    record: &[u8],
+    index: u64,
+    out: &mut Vec<u8>,
+) -> usize {
     // A node that subscribes to everything counts records that it rejects; without a message it would see a gap in the indices.
     let is_whole_node = spec.key.form == Form::Indexed && spec.is_everything();
     let Some(record) = parts(record, &setup.limits) else {
-        if is_whole_node {
-            append_indexed(b"", index, out, |writer| writer.list_head(0));
-        }
-        return;
+        spec.encode_other(b"", index, out);
+        return 0;
     };
     if record.is_schema() {
         let wants = tables.find(record.table).is_some_and(|(table, _)| spec.filter(table).is_some());
         if spec.key.form == Form::Indexed && (wants || is_whole_node) {
             append_call(proto::log::SCHEMA, record.table, index, out, |writer| writer.raw(record.columns.raw()));
         }
-        return;
+        return 0;
     }
     if record.function != b"upd" {
         // The record calls another function: no node holds it, and its columns must not be taken for those of an update.
-        if is_whole_node {
-            append_indexed(record.table, index, out, |writer| writer.list_head(0));
-        }
-        return;
+        spec.encode_other(record.table, index, out);
+        return 0;
     }
     let call = Call { table: record.table, data: record.columns.raw() };
     if let Some((table, own)) = tables.find(record.table)
@@ -147,28 +149,39 @@ fn append_messages(setup: &Setup, tables: &Tables, spec: &LaneSpec, record: &[u8
         return append_older(tables, spec, table, &older, index, out);
     }
     let mut batch = Batch::default();
-    match publish(tables, &call, Stamp::default(), &setup.limits, &mut batch) {
-        Ok(update) if update.rows > 0 => spec.encode(tables, &batch, &update, index, out),
-        _ if is_whole_node => append_as_logged(&record, index, out),
-        _ => {}
+    match publish(tables, &call, Stamp::default(), Rules::exact(&setup.limits), &mut batch) {
+        Ok(Accepted { update, .. }) if update.rows > 0 => spec.encode(tables, &batch, &update, index, out),
+        _ if is_whole_node => {
+            append_as_logged(&record, index, out);
+            0
+        }
+        _ => 0,
     }
 }
 
 /// Appends a record that was logged before columns were added. A node gets the logged columns, which its proof covers, and fills the
-/// others itself; other subscribers get nulls in them.
-fn append_older(tables: &Tables, spec: &LaneSpec, table: usize, older: &Older<'_>, index: u64, out: &mut Vec<u8>) {
-    let (Some(own), Some(filter)) = (tables.get(table), spec.filter(table)) else { return };
+/// others itself; other subscribers get nulls in them. Returns the rows.
+fn append_older(
+    tables: &Tables,
+    spec: &LaneSpec,
+    table: usize,
+    older: &Older<'_>,
+    index: u64,
+    out: &mut Vec<u8>,
+) -> usize {
+    let (Some(own), Some(filter)) = (tables.get(table), spec.filter(table)) else { return 0 };
     if spec.key.form == Form::Table {
         return spec.encode_columns(tables, table, &older.filled(own), older.rows, index, out);
     }
     let mut columns = Vec::new();
-    if filter.select(own, older.bytes, older.rows, &mut columns) == 0 {
-        return;
+    let rows = filter.select(own, older.bytes, older.rows, &mut columns);
+    if rows > 0 {
+        append_indexed(&own.name, index, out, |writer| {
+            writer.list_head(older.columns);
+            writer.raw(&columns);
+        });
     }
-    append_indexed(&own.name, index, out, |writer| {
-        writer.list_head(older.columns);
-        writer.raw(&columns);
-    });
+    rows
 }
 
 /// Appends a record as it is in the log, for a node.

@@ -6,7 +6,8 @@ use crate::config::units::RollTime;
 use crate::queue::{Date, Now};
 use crate::sys::clock as time;
 use jiff::civil;
-use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Span, Timestamp, Zoned};
 use proto::time::EPOCH_UNIX_S;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,10 +26,11 @@ pub fn of_day(clock: &dyn time::Clock) -> Now {
     Now { wall_ns: utc_now_ns(clock), steady_ns }
 }
 
-/// Returns the calendar date of a day number.
+/// Returns the calendar date of a day number; the first or the last date for one beyond the calendar, as a client may send.
 pub fn civil_date(date: Date) -> civil::Date {
     let first = civil::Date::constant(2000, 1, 1);
-    first.saturating_add(i64::from(date.0).days())
+    let last = if date.0 < 0 { civil::Date::MIN } else { civil::Date::MAX };
+    Span::new().try_days(date.0).map_or(last, |days| first.saturating_add(days))
 }
 
 /// Returns the day number of a calendar date.
@@ -75,11 +77,11 @@ impl Clock {
     /// Returns local time, like kdb+'s `.z.P`.
     pub fn stamp(&mut self, utc_ns: i64) -> Stamp {
         // Zone offsets change at whole minutes.
-        const LOOK_UP_NS: i64 = 60 * NS;
-        if utc_ns >= self.offset_until_ns || utc_ns < self.offset_until_ns.saturating_sub(LOOK_UP_NS) {
+        const OFFSET_STEP_NS: i64 = 60 * NS;
+        if utc_ns >= self.offset_until_ns || utc_ns < self.offset_until_ns.saturating_sub(OFFSET_STEP_NS) {
             let offset = self.roll.zone.to_offset(timestamp(utc_ns));
             self.offset_ns = i64::from(offset.seconds()).saturating_mul(NS);
-            self.offset_until_ns = utc_ns.div_euclid(LOOK_UP_NS).saturating_add(1).saturating_mul(LOOK_UP_NS);
+            self.offset_until_ns = utc_ns.div_euclid(OFFSET_STEP_NS).saturating_add(1).saturating_mul(OFFSET_STEP_NS);
         }
         Stamp { timestamp_ns: utc_ns.saturating_add(self.offset_ns) }
     }
@@ -94,9 +96,27 @@ impl Clock {
         } else {
             (now.date(), self.roll_of(now.date().tomorrow().unwrap_or(now.date())))
         };
-        let ends_next_day = self.roll.time >= civil::Time::constant(12, 0, 0, 0);
-        let name = if ends_next_day { begun.tomorrow().unwrap_or(begun) } else { begun };
+        let name = if self.ends_on_its_date() { begun.tomorrow().unwrap_or(begun) } else { begun };
         Calendar { today: day_number(name), next_roll_ns: from_2000_ns(next.timestamp()) }
+    }
+
+    /// Returns when the day with this name ends.
+    pub fn end_of(&self, date: Date) -> i64 {
+        let date = civil_date(date);
+        let last = if self.ends_on_its_date() { date } else { date.tomorrow().unwrap_or(date) };
+        from_2000_ns(self.roll_of(last).timestamp())
+    }
+
+    fn ends_on_its_date(&self) -> bool {
+        self.roll.time >= civil::Time::constant(12, 0, 0, 0)
+    }
+
+    /// Returns a moment in the zone of the roll and, unless that is UTC, in UTC.
+    pub fn in_words(&self, utc_ns: i64) -> String {
+        let at = timestamp(utc_ns);
+        let [local, utc] = [self.roll.zone.clone(), TimeZone::UTC]
+            .map(|zone| at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %Z").to_string());
+        if local == utc { utc } else { format!("{local} ({utc})") }
     }
 
     fn roll_of(&self, date: civil::Date) -> Zoned {
@@ -167,8 +187,19 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_day_is_that_of_its_calendar() {
+        for roll in ["17:00 America/New_York", "12:00 UTC", "05:00 UTC", "00:00 Asia/Tokyo"] {
+            for at in ["2026-11-21T04:00:00Z", "2026-11-21T13:00:00Z", "2026-11-21T23:00:00Z"] {
+                let calendar = clock(roll).calendar(ns(at));
+                assert_eq!(clock(roll).end_of(calendar.today), calendar.next_roll_ns, "{roll}, {at}");
+            }
+        }
+    }
+
+    #[test]
     fn day_numbers_are_those_of_kdb() {
         assert_eq!(day("2000-01-01"), Date(0));
         assert_eq!(civil_date(day("2026-11-21")), civil::Date::constant(2026, 11, 21));
+        assert_eq!([i32::MIN, i32::MAX].map(|day| civil_date(Date(day))), [civil::Date::MIN, civil::Date::MAX]);
     }
 }

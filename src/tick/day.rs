@@ -105,7 +105,7 @@ pub struct Day {
 
 /// Limits within which the wall clock is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Believed {
+pub struct ClockLimits {
     /// Largest difference from the steady clock while the tickerplant runs, and largest time by which the day may be ahead of the clock.
     pub jump_ns: i64,
     /// Largest time by which the clock may be ahead of the newest log at a start.
@@ -125,7 +125,7 @@ impl Day {
     /// State at a start. `newest_log`: date of the newest log, if there is one. A past log is resumed and its day is due at once, so that
     /// it ends properly. A future log was begun by hand or under a wrong clock, and is continued; so is a log so far in the past that the
     /// clock is more likely wrong.
-    pub fn start(newest_log: Option<Date>, calendar: Calendar, now: Now, believed: Believed) -> Day {
+    pub fn start(newest_log: Option<Date>, calendar: Calendar, now: Now, clock_limits: ClockLimits) -> Day {
         let date = newest_log.unwrap_or(calendar.today);
         let mut day = Day {
             date,
@@ -133,13 +133,13 @@ impl Day {
             stage: Stage::Idle,
             next_roll_ns: if date < calendar.today { i64::MIN } else { calendar.next_roll_ns },
             retry: None,
-            trust: Trust::start(now, believed.jump_ns),
+            trust: Trust::start(now, clock_limits.jump_ns),
             is_doubtful: false,
             followed_from_ns: None,
-            max_pause_days: (believed.pause_ns / DAY_NS).max(1),
+            max_pause_days: (clock_limits.pause_ns / DAY_NS).max(1),
         };
         day.is_doubtful = day.stuck_ahead(calendar).is_some();
-        if let Some(days) = day.too_late(calendar).filter(|_| believed.today != Some(calendar.today)) {
+        if let Some(days) = day.too_late(calendar).filter(|_| clock_limits.today != Some(calendar.today)) {
             let too_many = days.saturating_sub(day.max_pause_days);
             day.followed_from_ns = Some(now.wall_ns.saturating_sub(too_many.saturating_mul(DAY_NS)));
             day.next_roll_ns = i64::MAX;
@@ -166,13 +166,13 @@ impl Day {
         self.trust.jump_ns(now)
     }
 
-    /// Whether [`Day::look`] has a change to report.
+    /// Whether the next [`Day::check_clock`] would report that the wall clock became wrong, or right again.
     pub fn has_changed(&self, now: Now) -> bool {
         self.trust.has_changed(now) || self.followed_from_ns.is_some_and(|from_ns| now.wall_ns <= from_ns)
     }
 
     /// Reports once that the wall clock has jumped, is back, or has been corrected. The calendar is that of the wall clock.
-    pub fn look(&mut self, now: Now, calendar: Calendar) -> Option<trust::Change> {
+    pub fn check_clock(&mut self, now: Now, calendar: Calendar) -> Option<trust::Change> {
         let is_behind_no_more =
             self.is_doubtful && self.trust.jump_ns(now).is_some() && self.stuck_ahead(calendar).is_none();
         if is_behind_no_more || self.followed_from_ns.is_some_and(|from_ns| now.wall_ns <= from_ns) {
@@ -187,7 +187,7 @@ impl Day {
             }
             return Some(trust::Change::SetRight);
         }
-        self.trust.look(now)
+        self.trust.check(now)
     }
 
     /// Number of days by which the day is ahead of the calendar.
@@ -209,7 +209,7 @@ impl Day {
     }
 
     /// Whether the wall clock is ignored since the start because it is too far ahead of the newest log.
-    pub fn doubts_clock(&self) -> bool {
+    pub fn ignores_wall_clock(&self) -> bool {
         self.followed_from_ns.is_some()
     }
 
@@ -260,7 +260,7 @@ impl Day {
     fn clock(&mut self, calendar: Calendar, now: Now) -> Option<Action> {
         // While the clock is not trusted, only a failed roll by hand is tried again.
         let (today, next_roll_ns) =
-            if self.doubts_clock() { (self.date, i64::MAX) } else { (calendar.today, calendar.next_roll_ns) };
+            if self.ignores_wall_clock() { (self.date, i64::MAX) } else { (calendar.today, calendar.next_roll_ns) };
         self.next_roll_ns = next_roll_ns;
         let to = match self.retry {
             Some(retry) if now.steady_ns < retry.at_ns => return None,

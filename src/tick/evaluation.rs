@@ -1,15 +1,20 @@
 //! One evaluation: the query, its limits and its results. It may run several times until they stand.
 
 use super::core::schema::Tables;
+use super::plant::reader::Reader;
 use super::plant::variables::{Names, Variables};
 use super::record::{Call, Expected, Performed};
 use super::sends::{Connections, Sends};
-use crate::access::Grants;
+use super::users::Space;
+use crate::audit::Ticket;
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::account::HeldBytes;
-use crate::net::{ConnId, Peer, SyncRequest};
+use crate::net::departed;
+use crate::net::shares::{Share, bounds_of};
+use crate::net::{ConnId, Peer, SyncRequest, message};
 use crate::q::{self, Caller, QError};
+use crate::sys::interrupt::Cancel;
 use crate::table::{Value, symbol};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -39,6 +44,8 @@ pub struct Query {
     pub held: Option<HeldBytes>,
     pub work: Work,
     pub caller: Caller,
+    /// Globals that it sees.
+    pub space: Space,
     pub connections: Arc<Connections>,
     pub tables: Arc<Tables>,
     /// Variables of `.u` before its first call.
@@ -56,6 +63,10 @@ pub struct Query {
     pub answers: Vec<(SyncRequest, Bytes)>,
     /// It has sent the response that it deferred.
     pub answered: bool,
+    /// What its user may have running and add.
+    pub share: Option<Share>,
+    /// Its record of the audit log.
+    pub ticket: Option<Ticket>,
 }
 
 impl Query {
@@ -71,6 +82,7 @@ impl Query {
             held: None,
             work,
             caller,
+            space: Space::SHARED,
             connections,
             tables,
             included: Names::NONE,
@@ -81,16 +93,27 @@ impl Query {
             published: false,
             answers: Vec::new(),
             answered: false,
+            share: None,
+            ticket: None,
         }
     }
 
-    /// Returns what its client may do; `None` for the owner's timer.
-    pub fn reader(&self) -> Option<&Grants> {
-        self.from.as_ref().map(|from| &*from.peer.grants)
+    /// Returns its client, which may not see all of `.u`; `None` for the owner's timer.
+    pub fn reader(&self) -> Option<Reader<'_>> {
+        self.from.as_ref().map(|from| Reader { conn: from.conn, grants: &from.peer.grants })
     }
 
     pub fn is_sync(&self) -> bool {
         self.from.as_ref().is_some_and(|from| from.request.is_some())
+    }
+
+    /// Flag that is set when nobody reads its response any more; `None` if it runs to its end in any case.
+    pub fn gone(&self) -> Option<&Cancel> {
+        self.from.as_ref().filter(|from| from.request.is_some()).map(|from| &from.peer.gone)
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        self.gone().is_some_and(Cancel::is_set)
     }
 }
 
@@ -109,6 +132,14 @@ pub struct Calls {
     /// The event loop has performed some of its calls.
     pub is_begun: bool,
     pub outcome: Outcome,
+}
+
+impl Outcome {
+    /// The outcome of a query whose client has disconnected before it ran.
+    pub fn abandoned() -> Outcome {
+        let error = departed::abandoned();
+        Outcome { answer: message::error(&error.name), error: Some(error), sends: Sends::default() }
+    }
 }
 
 /// Result of a run.
@@ -137,11 +168,17 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn limits(self) -> q::Limits {
+    /// Returns the limits of an evaluation; those of a client's query may be lower by the client's roles.
+    pub(super) fn limits(self, query: Option<&Query>) -> q::Limits {
+        let peer = query.and_then(|query| query.from.as_ref()).map(|from| &from.peer);
+        let (time, memory_bytes) = bounds_of(peer, self.time, self.memory_bytes);
+        let share = query.and_then(|query| query.share.as_ref());
+        let symbols = share.map_or_else(|| symbol::Budget::new(self.symbols), |share| share.budget(self.symbols));
         q::Limits {
-            deadline: Instant::now().checked_add(self.time),
-            memory_bytes: self.memory_bytes,
-            symbols: Some(symbol::Budget::new(self.symbols)),
+            deadline: Instant::now().checked_add(time),
+            memory_bytes,
+            symbols: Some(symbols),
+            cancel: query.and_then(Query::gone).cloned(),
             ..q::Limits::default()
         }
     }
@@ -150,6 +187,7 @@ impl Bounds {
 /// Counts a query that exceeded one of its limits.
 pub fn query_refused(error: &QError, time: Limit) {
     match error.name.as_ref() {
+        b"stop" if departed::is_abandoned(error) => {}
         b"stop" => metrics::refused(time),
         b"wsfull" => metrics::refused(Limit::query_memory_bytes),
         _ => {}

@@ -1,7 +1,8 @@
-//! Which messages are dispatched at once, and which go through the owner's rules first: `.z.pg`, `.z.ps` and `--allow`.
+//! Decides for each message whether the process handles it itself, or the owner's `.z.pg` or `.z.ps` does, and applies `--allow`.
 
 use super::globals::Globals;
 use super::plant::functions::Row;
+use super::users::Space;
 use crate::access::{Grants, Role, needs_role};
 use crate::q::{QError, Rules};
 use crate::table::symbol;
@@ -17,7 +18,7 @@ pub struct Gate {
 
 impl Gate {
     pub fn new(globals: &Globals, rules: &Rules) -> Gate {
-        let has = |name: &[u8]| symbol::find(name).is_some_and(|name| globals.get(name).is_some());
+        let has = |name: &[u8]| symbol::find(name).is_some_and(|name| globals.get(Space::SHARED, name).is_some());
         let allows_updates = is_allowed(rules, b".u.upd");
         Gate { has_sync_handler: has(b".z.pg"), has_async_handler: has(b".z.ps"), allows_updates }
     }
@@ -60,8 +61,8 @@ const START_UP: [&[u8]; 2] = [b"(.u.sub[`;`];`.u`i`L)", b"(.u.sub[`;`];.u`i`L)"]
 /// The tables and the position in the log, without white space: publishers and subscribers need them.
 const KNOWN_TO_ALL: [&[u8]; 6] = [b".u.t", b".u.i", b".u.j", b".u.L", b".u`i`L", b".u`i`j`L"];
 
-/// Checks that a caller may evaluate an expression. The texts above are no queries, nor is `0#trade`, which shows the columns of a table: a
-/// stock subscriber needs the role to subscribe, and a feed that to publish.
+/// Checks that a caller may evaluate an expression. Publishers and subscribers may evaluate three kinds without the role query: the subscription
+/// of a stock `r.q` (role subscribe), the position in the log, and `0#trade`, the columns of a table that they publish or subscribe to.
 ///
 /// # Errors
 /// `access` without the role.

@@ -1,11 +1,14 @@
-//! Globals of the tickerplant outside of `.u`: those of its start-up files, which clients cannot change, and those of clients.
+//! Globals of the tickerplant outside of `.u`: those of its start-up files, which clients cannot change, and those of clients, by their spaces
+//! (`users`).
 //!
 //! Expressions read a version that does not change, and publish their assignments at their end, if nobody has changed what they read.
 
 use super::core::schema::Tables;
+use super::users::Space;
 use crate::config::Limit;
 use crate::less;
 use crate::metrics;
+use crate::q::guard::{space_of, stem_of};
 use crate::q::{Console, QError, to_wire};
 use crate::table::{Schema, Sym, Value, symbol};
 use proto::Writer;
@@ -22,44 +25,84 @@ struct Held {
     size: usize,
     /// Distinguishes this assignment from others of the name.
     version: u64,
+    /// User whose data it may hold: the one for whom code of the start-up files has assigned one of their names, or nobody in particular.
+    writer: Option<Space>,
+}
+
+/// Who assigns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Author {
+    pub space: Space,
+    /// Code of the owner.
+    pub is_owner: bool,
+    /// User whose data the value may hold.
+    pub writer: Option<Space>,
+}
+
+impl Author {
+    /// The owner itself.
+    #[cfg(test)]
+    const OWNER: Author = Author { space: Space::SHARED, is_owner: true, writer: None };
+
+    #[cfg(test)]
+    const fn client(space: Space) -> Author {
+        Author { space, is_owner: false, writer: None }
+    }
 }
 
 /// One version of the globals.
 #[derive(Clone, Debug, Default)]
 pub struct Globals {
-    values: HashMap<Sym, Held>,
-    order: Vec<Sym>,
+    values: HashMap<(Space, Sym), Held>,
+    order: Vec<(Space, Sym)>,
     /// Names that the start-up files have defined, and those that they assign later.
     owned: HashSet<Sym>,
     /// Their namespaces, without those of the language.
     spaces: HashSet<Vec<u8>>,
     bytes: usize,
     bytes_most: usize,
+    /// Of each user's own.
+    user_bytes: HashMap<Space, usize>,
+    user_bytes_most: usize,
     assignments: u64,
     /// Display settings.
     pub console: Console,
-}
-
-/// Returns the first part of a name inside a namespace, `.app` of `.app.sub.f`; `None` for a name of the root.
-fn space_of(name: &[u8]) -> Option<&[u8]> {
-    let rest = name.strip_prefix(b".")?;
-    let end = rest.iter().position(|byte| *byte == b'.').unwrap_or(rest.len());
-    name.get(..=end)
+    /// Port of the process, for `\p`.
+    pub port: u16,
 }
 
 impl Globals {
-    /// Globals of the start-up files, with room for `bytes_most` bytes more.
-    pub fn new(defined: Vec<(Sym, Value)>, bytes_most: usize) -> Globals {
-        let mut globals = Globals { bytes_most, ..Globals::default() };
+    /// Globals of the start-up files, with room for `bytes_most` bytes more, of which each user may fill `user_bytes_most`.
+    pub fn new(defined: Vec<(Sym, Value)>, bytes_most: usize, user_bytes_most: usize) -> Globals {
+        let mut globals = Globals { bytes_most, user_bytes_most, ..Globals::default() };
         for (name, value) in defined {
             globals.own(name);
-            globals.put(name, value, 0);
+            globals.put((Space::SHARED, name), value, 0, None);
         }
         globals
     }
 
-    pub fn get(&self, name: Sym) -> Option<&Value> {
-        self.values.get(&name).map(|held| &held.value)
+    /// Returns the value that an expression with this space sees.
+    pub fn get(&self, space: Space, name: Sym) -> Option<&Value> {
+        self.values.get(&self.key(space, name)).map(|held| &held.value)
+    }
+
+    /// Key of a global: a name that the start-up files define is in the shared space.
+    fn key(&self, space: Space, name: Sym) -> (Space, Sym) {
+        (if self.is_owned(name) { Space::SHARED } else { space }, name)
+    }
+
+    /// Returns the user whose data the value that an expression with this space sees may hold, if that is not known to be its own.
+    pub fn writer(&self, space: Space, name: Sym) -> Option<Space> {
+        self.values.get(&self.key(space, name)).and_then(|held| held.writer)
+    }
+
+    /// Drops the globals of a user.
+    pub fn forget(&mut self, space: Space) {
+        let bytes = self.user_bytes.remove(&space).unwrap_or(0);
+        self.bytes = less!(self.bytes, bytes);
+        self.values.retain(|(of, _), _| *of != space);
+        self.order.retain(|(of, _)| *of != space);
     }
 
     /// Whether the start-up files have defined the name.
@@ -79,11 +122,11 @@ impl Globals {
         }
     }
 
-    fn put(&mut self, name: Sym, value: Value, size: usize) {
+    fn put(&mut self, key: (Space, Sym), value: Value, size: usize, writer: Option<Space>) {
         self.assignments = self.assignments.wrapping_add(1);
-        let held = Held { value, size, version: self.assignments };
-        if self.values.insert(name, held).is_none() {
-            self.order.push(name);
+        let held = Held { value, size, version: self.assignments, writer };
+        if self.values.insert(key, held).is_none() {
+            self.order.push(key);
         }
     }
 
@@ -92,7 +135,7 @@ impl Globals {
         for spec in tables.iter() {
             let name = spec.schema.name;
             let is_other = |value: &Value| Schema::of(name, value).is_some_and(|own| !own.same_columns(&spec.schema));
-            if let Some(held) = self.values.get_mut(&name).filter(|held| is_other(&held.value)) {
+            if let Some(held) = self.values.get_mut(&(Space::SHARED, name)).filter(|held| is_other(&held.value)) {
                 held.value = spec.schema.empty();
             }
         }
@@ -104,8 +147,10 @@ impl Globals {
     /// `noupdate` for a name of the start-up files, or in one of their namespaces.
     pub fn check(&self, name: Sym) -> Result<(), QError> {
         let text = symbol::text(name);
+        let is_part = || stem_of(text).and_then(symbol::find).is_some_and(|stem| self.is_owned(stem));
         let why = match space_of(text).filter(|space| self.spaces.contains(*space)) {
             _ if self.owned.contains(&name) => "is defined in the start-up files of the tickerplant".to_string(),
+            _ if is_part() => "is a part of what the start-up files of the tickerplant define".to_string(),
             Some(space) => format!("is in {}, a namespace of the tickerplant's start-up files", space.escape_ascii()),
             None => return Ok(()),
         };
@@ -117,16 +162,17 @@ impl Globals {
     /// # Errors
     /// `noupdate` if a client may not; `wsfull` if the globals of all clients exceed the limit, `limit` for too many; a value that
     /// cannot be serialised.
-    pub fn set(&mut self, name: Sym, value: Value, is_owner: bool) -> Result<(), QError> {
-        if !is_owner {
+    pub fn set(&mut self, name: Sym, value: Value, author: Author) -> Result<(), QError> {
+        if !author.is_owner {
             self.check(name)?;
         }
+        let key = (if author.is_owner { Space::SHARED } else { author.space }, name);
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
         to_wire(&value, &mut writer)?;
         writer.finish().map_err(|error| QError::with("type", error.to_string()))?;
         let size = object.len().saturating_add(symbol::text(name).len());
-        let before = self.values.get(&name).map(|held| held.size);
+        let before = self.values.get(&key).map(|held| held.size);
         let bytes = less!(self.bytes, before.unwrap_or(0)).saturating_add(size);
         if before.is_none() && self.order.len() >= MAX_NAMES {
             metrics::refused(Limit::globals_bytes);
@@ -139,17 +185,31 @@ impl Globals {
                 format!("globals of clients are limited to {} bytes in all (--limit-globals)", self.bytes_most),
             ));
         }
+        if !key.0.is_shared() {
+            let own = self.user_bytes.get(&key.0).copied().unwrap_or(0);
+            let own = less!(own, before.unwrap_or(0)).saturating_add(size);
+            if own > self.user_bytes_most {
+                metrics::refused(Limit::user_globals_bytes);
+                let most = self.user_bytes_most;
+                let why = format!("your globals would hold {own} bytes, the limit is {most} (--limit-user-globals)");
+                return Err(QError::with("wsfull", why));
+            }
+            self.user_bytes.insert(key.0, own);
+        }
         self.bytes = bytes;
-        if is_owner {
+        if author.is_owner {
             self.own(name);
         }
-        self.put(name, value, size);
+        self.put(key, value, size, author.writer);
         Ok(())
     }
 
     /// Returns the names in a namespace, without its prefix, in order of definition.
-    pub fn names(&self, namespace: &[u8]) -> Vec<&'static [u8]> {
-        let inside = |name: &Sym| {
+    pub fn names(&self, space: Space, namespace: &[u8]) -> Vec<&'static [u8]> {
+        let inside = |(of, name): &(Space, Sym)| {
+            if self.key(space, *name).0 != *of {
+                return None;
+            }
             let text = symbol::text(*name);
             match namespace {
                 b"" | b"." => (!text.starts_with(b".")).then_some(text),
@@ -167,8 +227,8 @@ pub struct Access {
     pub read: HashSet<Sym>,
     /// It has listed names.
     pub listed: bool,
-    /// Names that it has assigned, in order, and whether with the owner's rights.
-    pub assigned: Vec<(Sym, bool)>,
+    /// Names that it has assigned, in order.
+    pub assigned: Vec<(Sym, Author)>,
 }
 
 /// The current version.
@@ -195,28 +255,36 @@ impl SharedGlobals {
         Arc::make_mut(&mut *self.locked()).show_tables(tables);
     }
 
-    /// Adopts the assignments of an expression: it began with the globals `base`, and `own` are those after it. Returns false if a global
+    /// Drops the globals of a user who has left. On the event-loop thread: only users who have defined some pay for a copy.
+    pub fn forget(&self, space: Space) {
+        let mut locked = self.locked();
+        if locked.user_bytes.contains_key(&space) {
+            Arc::make_mut(&mut locked).forget(space);
+        }
+    }
+
+    /// Adopts the assignments of an expression with this space: it began with the globals `base`, and `own` are those after it. Returns false if a global
     /// that it has read is another by now: the expression has to be evaluated again.
     ///
     /// # Errors
     /// Those of [`Globals::set`].
-    pub fn publish(&self, base: &Arc<Globals>, own: &Globals, access: &Access) -> Result<bool, QError> {
+    pub fn publish(&self, space: Space, base: &Arc<Globals>, own: &Globals, access: &Access) -> Result<bool, QError> {
         if access.assigned.is_empty() {
             return Ok(true);
         }
         loop {
             // Threads copy the map without the lock, which the event loop takes too.
             let current = self.current();
-            let version = |of: &Globals, name: &Sym| of.values.get(name).map(|held| held.version);
+            let version = |of: &Globals, name: &Sym| of.values.get(&of.key(space, *name)).map(|held| held.version);
             let is_same = Arc::ptr_eq(&current, base);
             let is_other = |name: &Sym| version(&current, name) != version(base, name);
             if !is_same && (access.listed || access.read.iter().any(is_other)) {
                 return Ok(false);
             }
             let mut next = Globals::clone(&current);
-            for (name, is_owner) in &access.assigned {
-                if let Some(value) = own.get(*name) {
-                    next.set(*name, value.clone(), *is_owner)?;
+            for (name, author) in &access.assigned {
+                if let Some(value) = own.get(author.space, *name) {
+                    next.set(*name, value.clone(), *author)?;
                 }
             }
             let mut locked = self.locked();
@@ -237,31 +305,31 @@ mod tests {
     }
 
     fn of_owner(names: &[&str]) -> Globals {
-        Globals::new(names.iter().map(|name| (sym(name), Value::Long(1))).collect(), 1 << 20)
+        Globals::new(names.iter().map(|name| (sym(name), Value::Long(1))).collect(), 1 << 20, 1 << 10)
     }
 
     #[test]
     fn clients_replace_no_name_of_the_start_up_files() {
         let mut globals = of_owner(&["ok", ".app.f", ".z.pw"]);
-        for name in ["ok", ".app.f", ".app.g", ".app.sub.h", ".app", ".z.pw", ".z.pg"] {
-            let error = globals.set(sym(name), Value::Long(2), false).unwrap_err();
+        for name in ["ok", "ok.time", ".app.f", ".app.g", ".app.sub.h", ".app", ".z.pw", ".z.pg"] {
+            let error = globals.set(sym(name), Value::Long(2), Author::client(Space::SHARED)).unwrap_err();
             assert_eq!(&*error.name, b"noupdate", "{name}");
         }
         for name in ["okay", ".apps.f", ".other"] {
-            assert_eq!(globals.set(sym(name), Value::Long(2), false), Ok(()), "{name}");
+            assert_eq!(globals.set(sym(name), Value::Long(2), Author::client(Space::SHARED)), Ok(()), "{name}");
         }
-        assert_eq!(globals.set(sym("ok"), Value::Long(3), true), Ok(()), "the owner may");
+        assert_eq!(globals.set(sym("ok"), Value::Long(3), Author::OWNER), Ok(()), "the owner may");
     }
 
     fn assigns(shared: &SharedGlobals, base: &Arc<Globals>, reads: &[&str], name: &str) -> bool {
         let mut own = Globals::clone(base);
-        own.set(sym(name), Value::Long(5), false).unwrap();
+        own.set(sym(name), Value::Long(5), Author::client(Space::SHARED)).unwrap();
         let access = Access {
             read: reads.iter().map(|name| sym(name)).collect(),
-            assigned: vec![(sym(name), false)],
+            assigned: vec![(sym(name), Author::client(Space::SHARED))],
             ..Access::default()
         };
-        shared.publish(base, &own, &access).unwrap()
+        shared.publish(Space::SHARED, base, &own, &access).unwrap()
     }
 
     #[test]
@@ -270,7 +338,8 @@ mod tests {
         let base = shared.current();
         assert!(assigns(&shared, &base, &[], "a"));
         assert!(assigns(&shared, &base, &["c"], "b"), "neither has read what the other has assigned");
-        assert!(shared.current().get(sym("a")).is_some() && shared.current().get(sym("b")).is_some());
+        let has = |name| shared.current().get(Space::SHARED, sym(name)).is_some();
+        assert!(has("a") && has("b"));
     }
 
     #[test]
@@ -286,9 +355,10 @@ mod tests {
     fn one_name_too_many_is_an_error() {
         let mut globals = of_owner(&[]);
         for number in 0..MAX_NAMES {
-            globals.set(sym(&format!("name{number}")), Value::Null, false).unwrap();
+            globals.set(sym(&format!("name{number}")), Value::Null, Author::client(Space::SHARED)).unwrap();
         }
-        assert_eq!(&*globals.set(sym("more"), Value::Null, false).unwrap_err().name, b"limit");
-        assert_eq!(globals.set(sym("name3"), Value::Null, false), Ok(()));
+        let mut set = |name| globals.set(sym(name), Value::Null, Author::client(Space::SHARED));
+        assert_eq!(&*set("more").unwrap_err().name, b"limit");
+        assert_eq!(set("name3"), Ok(()));
     }
 }

@@ -4,21 +4,22 @@
 //! (`record`).
 
 use super::evaluation::Query;
-use super::globals::{Access, Globals};
+use super::globals::{Access, Author, Globals};
 use super::plant::functions::{self, Row};
-use super::plant::values::VARIABLES;
+use super::plant::values::{REJECTED, VARIABLES};
 use super::plant::variables::{Names, Variables};
 use super::record::{Call, Expected};
 use super::sends::{self, Sends};
-use crate::q::{Caller, Console, Host, QError, from_view};
-use crate::table::{Function, Sym, Value, symbol};
+use super::users::Space;
+use crate::q::{Caller, Console, Host, Made, QError, from_view, guard, holds_foreign_code};
+use crate::table::{Function, Items, Sym, Value, symbol};
 use proto::{Endian, Limits, View};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Functions that need no connection: the timer may call them.
-const OWN: [&[u8]; 4] = [b".u.upd", b".u.end", b".u.endofday", b".z.ts"];
+const OWN: [&[u8]; 6] = [b".u.upd", b".u.end", b".u.endofday", b".u.retry", b".u.discard", b".z.ts"];
 
 /// Number of parameters of a native function.
 fn native(name: Sym) -> Option<u8> {
@@ -48,8 +49,14 @@ pub struct QueryHost<'a> {
     calls_bytes_most: usize,
     /// Only the owner's globals exist: a login must not depend on a client's.
     is_owner_only: bool,
-    /// An assignment in code of the start-up files is under way.
+    /// The code that makes the current call is from a start-up file.
     by_owner: bool,
+    /// It has read what code of the start-up files has stored for another user.
+    has_read_others: Cell<bool>,
+    /// The message that it evaluates.
+    message: Option<Value>,
+    /// Name of a global that code of the start-up files is changing in part.
+    changing: Option<Sym>,
     /// The timer has read a client's global and continues with a client's rights.
     lowered: Cell<bool>,
     /// Number of calls so far, and of those at the record's start that this run has repeated or may still repeat.
@@ -90,6 +97,9 @@ impl<'a> QueryHost<'a> {
             calls_bytes_most: usize::try_from(codec.max_message_bytes).unwrap_or(usize::MAX),
             is_owner_only: false,
             by_owner: false,
+            has_read_others: Cell::new(false),
+            message: None,
+            changing: None,
             lowered: Cell::new(false),
             calls: 0,
             repeats: query.record.len(),
@@ -203,14 +213,15 @@ fn value(object: &[u8]) -> Result<Value, QError> {
     from_view(&parsed.map_err(|error| QError::with(error.term(), error.to_string()))?.0)
 }
 
-/// The quarantine may be large: `key` lists it, but a dictionary of the namespace, as `` .u`i`L `` creates one, leaves it out.
-const LARGE: &[u8] = b".u.quarantine";
+/// These may be large, or change all the time: `key` lists them, but a dictionary of the namespace, as `` .u`i`L `` creates one, leaves
+/// them out.
+const LARGE: [&[u8]; 3] = [REJECTED[0], REJECTED[1], b".u.conns"];
 
 /// Returns the names of variables, functions and nested namespaces in one of the tickerplant's own namespaces, except [`LARGE`].
 fn own_names(space: &[u8]) -> Vec<&'static [u8]> {
     let functions = functions::FUNCTIONS.iter().map(|row| row.name);
     let mut names: Vec<&'static [u8]> = Vec::new();
-    for name in VARIABLES.iter().copied().chain(functions).map(str::as_bytes).filter(|name| *name != LARGE) {
+    for name in VARIABLES.iter().copied().chain(functions).map(str::as_bytes).filter(|name| !LARGE.contains(name)) {
         let Some(rest) = name.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")) else { continue };
         let first = rest.split(|byte| *byte == b'.').next().unwrap_or(rest);
         if !names.contains(&first) {
@@ -232,7 +243,11 @@ impl Host for QueryHost<'_> {
             }
             self.access.borrow_mut().read.insert(name);
         }
-        let value = self.globals.get(name).cloned();
+        let space = self.query.space;
+        if self.globals.writer(space, name).is_some_and(|writer| writer != space) {
+            self.has_read_others.set(true);
+        }
+        let value = self.globals.get(space, name).cloned();
         if value.is_some() && !self.globals.is_owned(name) {
             self.lowered.set(true);
         }
@@ -247,17 +262,54 @@ impl Host for QueryHost<'_> {
         if text.starts_with(b".z.") {
             return Err(QError::with("access", "handlers can only be set in the process's start-up files"));
         }
+        let space = self.query.space;
         let is_owner = self.is_owner();
+        if self.by_owner && !space.is_shared() && holds_foreign_code(&value) {
+            return Err(QError::with("access", "functions of users are not stored for others"));
+        }
+        let is_of_others = self.globals.writer(Space::SHARED, name).is_some_and(|writer| writer != space);
+        let is_mixed = self.changing.take() == Some(name) && is_of_others;
+        let others = (self.has_read_others.get() || is_mixed).then_some(Space::NOBODY);
+        let writer = others.or((is_owner && !space.is_shared()).then_some(space));
+        let author = Author { space, is_owner, writer };
         if self.query.caller.remote && self.block_writes {
             return Err(QError::with("noupdate", "clients may not assign (-b)"));
         }
-        Arc::make_mut(&mut self.globals).set(name, value, is_owner)?;
-        self.access.get_mut().assigned.push((name, is_owner));
+        Arc::make_mut(&mut self.globals).set(name, value, author)?;
+        self.access.get_mut().assigned.push((name, author));
         Ok(())
     }
 
-    fn assigns_as_owner(&mut self, is_owner: bool) {
+    fn acts_as_owner(&mut self, is_owner: bool) {
         self.by_owner = is_owner;
+    }
+
+    fn global_to_change(&mut self, name: Sym) -> Option<Value> {
+        if is_own(symbol::text(name)) || !self.globals.is_owned(name) || !self.query.caller.remote {
+            return self.global(name);
+        }
+        self.changing = Some(name);
+        self.globals.get(Space::SHARED, name).cloned()
+    }
+
+    fn begins(&mut self, message: &Value) {
+        self.message = Some(message.clone());
+    }
+
+    fn makes_code(&self, made: Made<'_>) -> Result<(), QError> {
+        let is_code = match made {
+            Made::Value(value) => guard::is_code(value),
+            Made::Text(_) | Made::Message(_) | Made::Other => true,
+        };
+        if !self.has_read_others.get() || !is_code {
+            return Ok(());
+        }
+        // Its own message is the client's, whatever the handler has read before.
+        if self.message.as_ref().is_some_and(|message| made.is(message)) {
+            self.has_read_others.set(false);
+            return Ok(());
+        }
+        Err(QError::with("access", "after reading what another user has written, only the message is evaluated"))
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
@@ -270,12 +322,14 @@ impl Host for QueryHost<'_> {
             let is_of_log = matches!(full.as_slice(), b".u.i" | b".u.j" | b".u.L");
             !is_of_log || self.reads(Names::of(&full)).value(&full).is_some()
         });
-        own.chain(self.globals.names(space)).filter_map(|name| symbol::intern_name(name).ok()).collect()
+        own.chain(self.globals.names(self.query.space, space))
+            .filter_map(|name| symbol::intern_name(name).ok())
+            .collect()
     }
 
     fn large_names(&self, namespace: Sym) -> Vec<Sym> {
-        let large = LARGE.strip_prefix(symbol::text(namespace)).and_then(|rest| rest.strip_prefix(b"."));
-        large.and_then(|name| symbol::intern_name(name).ok()).into_iter().collect()
+        let of_namespace = |name: &&'static [u8]| name.strip_prefix(symbol::text(namespace))?.strip_prefix(b".");
+        LARGE.iter().filter_map(of_namespace).filter_map(|name| symbol::intern_name(name).ok()).collect()
     }
 
     fn native(&self, name: Sym) -> Option<u8> {
@@ -305,8 +359,26 @@ impl Host for QueryHost<'_> {
         crate::net::tls::shown()
     }
 
+    fn port(&self) -> i32 {
+        i32::from(self.globals.port)
+    }
+
     fn open_handles(&self) -> Vec<i32> {
-        self.query.connections.handles()
+        match self.query.reader() {
+            Some(reader) if !reader.grants.operator => vec![self.query.caller.handle],
+            _ => self.query.connections.handles(),
+        }
+    }
+
+    fn waiting_bytes(&self) -> Vec<(i32, i64)> {
+        let Some(Value::Table(conns)) = self.own(b".u.conns") else { return Vec::new() };
+        let column = |name: &[u8]| conns.column(symbol::intern(name).ok()?).map(|column| &column.items);
+        match (column(b"handle"), column(b"bytes")) {
+            (Some(Items::Int(handles)), Some(Items::Long(bytes))) => {
+                handles.iter().copied().zip(bytes.iter().copied()).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
@@ -322,6 +394,13 @@ impl Host for QueryHost<'_> {
     }
 
     fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {
+        let caller = &self.query.caller;
+        if caller.remote && handle != caller.handle && !self.by_owner {
+            return Err(QError::with(
+                "access",
+                "only code of the process's start-up files answers another client's request",
+            ));
+        }
         let answer = sends::answer(result)?;
         let is_own = self.sends.deferred && handle == self.query.caller.handle;
         self.perform(Call::Respond { handle, is_own, answer }).map(drop)

@@ -3,7 +3,7 @@
 use super::core::batch::{Batch, Update};
 use super::core::schema::{Form, Tables};
 use super::filter::{Filter, Symbols};
-use proto::{compress, encode, types};
+use proto::{MessageKind, Writer, compress, encode, types};
 use std::sync::Arc;
 
 /// Identity of a fan-out group.
@@ -47,9 +47,31 @@ impl LaneSpec {
         self.filters.iter().all(|filter| matches!(filter, Some(Filter::All)))
     }
 
-    /// Appends the message of one update, unless no row of it is wanted.
-    pub fn encode(&self, tables: &Tables, batch: &Batch, update: &Update, index: u64, out: &mut Vec<u8>) {
-        self.encode_columns(tables, update.table, batch.columns(update), update.rows, index, out);
+    /// Appends the message of one update, unless no row of it is wanted. Returns the number of rows in it.
+    pub fn encode(&self, tables: &Tables, batch: &Batch, update: &Update, index: u64, out: &mut Vec<u8>) -> usize {
+        if !update.is_update() {
+            self.encode_other(b"", index, out);
+            return 0;
+        }
+        self.encode_columns(tables, update.table, batch.columns(update), update.rows, index, out)
+    }
+
+    /// Appends the message of a record that is not an update of a known table: an update without columns for a node that subscribes to
+    /// everything, which would otherwise see a gap in the indices; nothing for others.
+    pub fn encode_other(&self, table: &[u8], index: u64, out: &mut Vec<u8>) {
+        if self.key.form != Form::Indexed || !self.is_everything() {
+            return;
+        }
+        let start = encode::begin_message(MessageKind::Async, out);
+        let mut writer = Writer::new(out);
+        writer.list_head(4);
+        writer.symbol("upd");
+        writer.symbol(table);
+        writer.list_head(0);
+        writer.atom_long(index.cast_signed());
+        if writer.finish().is_err() || encode::finish_message(out, start).is_err() {
+            out.truncate(start);
+        }
     }
 
     /// As [`LaneSpec::encode`], for columns outside a batch.
@@ -61,13 +83,14 @@ impl LaneSpec {
         rows: usize,
         index: u64,
         out: &mut Vec<u8>,
-    ) {
-        let (Some(filter), Some(spec)) = (self.filter(table), tables.get(table)) else { return };
+    ) -> usize {
+        let (Some(filter), Some(spec)) = (self.filter(table), tables.get(table)) else { return 0 };
         let start = out.len();
         out.extend_from_slice(spec.message_head(self.key.form));
-        if filter.select(spec, columns, rows, out) == 0 {
+        let rows = filter.select(spec, columns, rows, out);
+        if rows == 0 {
             out.truncate(start);
-            return;
+            return 0;
         }
         if self.key.form == Form::Indexed {
             out.push(types::LONG.saturating_neg().cast_unsigned());
@@ -76,11 +99,14 @@ impl LaneSpec {
         if encode::finish_message(out, start).is_err() {
             // Unreachable in practice: only a message of a terabyte fails, and records are far shorter.
             out.truncate(start);
-        } else if self.key.compress
+            return 0;
+        }
+        if self.key.compress
             && let Some(small) = out.get(start..).and_then(compress::compress)
         {
             out.truncate(start);
             out.extend_from_slice(&small);
         }
+        rows
     }
 }

@@ -207,12 +207,12 @@ pub(super) fn change_of(before: &Schema, tables: &Tables) -> Option<String> {
     (before.keys != now.schema.keys).then(|| format!("table {table} has other keys"))
 }
 
-/// Calls `look` for each record of the log.
+/// Calls `visit` for each record of the log.
 fn each_record(
     env: &Env,
     log: &Path,
     reading: Reading,
-    mut look: impl FnMut(u64, &Record<'_>) -> ControlFlow<()>,
+    mut visit: impl FnMut(u64, &Record<'_>) -> ControlFlow<()>,
 ) -> Result<(), LogError> {
     if reading.tip == 0 {
         return Ok(());
@@ -220,7 +220,7 @@ fn each_record(
     let mut reader = LogReader::open(env, log, reading.limits, reading.chunk_bytes)?;
     reader.replay(0..reading.tip, CHUNK_BYTES, env.clock.now(), |chunk| {
         let mut records = chunk.records().filter_map(|(index, record)| Some((index, record?)));
-        records.try_for_each(|(index, record)| look(index, &record))
+        records.try_for_each(|(index, record)| visit(index, &record))
     })?;
     Ok(())
 }
@@ -320,13 +320,5 @@ pub(super) fn write(disk: &dyn Disk, log: &Path, adopted: &Adopted) -> io::Resul
     if is_written {
         return Ok(());
     }
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    let file = disk.open(&new, Open::Create)?;
-    file.truncate(0)?;
-    log::write_all(&*file, &bytes, 0)?;
-    file.sync_all()?;
-    disk.rename(&new, &path)?;
-    disk.sync_directory_of(&path)
+    log::replace(disk, &path, &bytes)
 }

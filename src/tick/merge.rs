@@ -36,7 +36,11 @@ impl Merge {
 
     /// Adds the rows of a batch.
     pub fn add(&mut self, tables: &Tables, batch: &Batch) {
-        batch.updates().iter().for_each(|update| self.add_update(tables, batch, update));
+        batch
+            .updates()
+            .iter()
+            .filter(|update| update.is_update())
+            .for_each(|update| self.add_update(tables, batch, update));
     }
 
     fn add_update(&mut self, tables: &Tables, batch: &Batch, update: &Update) {

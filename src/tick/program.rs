@@ -7,7 +7,9 @@ use super::core::Tables;
 use super::evaluation::{Bounds, Query, Work, query_refused};
 use super::globals::Globals;
 use super::host::QueryHost;
+use super::users::Space;
 use super::worker::Worker;
+use crate::access::member::CLUSTER_USER;
 use crate::config::Limit;
 use crate::env::Spawner;
 use crate::log::Waker;
@@ -84,7 +86,7 @@ impl Logins {
     /// # Errors
     /// The system has no thread left.
     pub fn start(spawner: &dyn Spawner, globals: &Globals, bounds: Bounds, waker: Waker) -> io::Result<Option<Logins>> {
-        if symbol::find(b".z.pw").is_none_or(|name| globals.get(name).is_none()) {
+        if symbol::find(b".z.pw").is_none_or(|name| globals.get(Space::SHARED, name).is_none()) {
             return Ok(None);
         }
         let work = move || {
@@ -111,6 +113,11 @@ impl Logins {
     }
 }
 
+/// Whether a user is decided on by the proof that it is a node, and not by the owner's `.z.pw`, which knows users.
+pub fn is_cluster(user: &[u8], has_secret: bool) -> bool {
+    has_secret && user == CLUSTER_USER.as_bytes()
+}
+
 fn decide(login: &Login, bounds: Bounds) -> Result<bool, QError> {
     let caller = Caller { handle: login.conn.handle(), user: login.user.clone(), ..Caller::default() };
     // It has no variables of `.u`, and no part of its result depends on its calls.
@@ -119,6 +126,7 @@ fn decide(login: &Login, bounds: Bounds) -> Result<bool, QError> {
     let name = symbol::find(b".z.pw").ok_or(QError::named("access"))?;
     let f = host.global(name).ok_or(QError::named("access"))?;
     let user = symbol::intern_name(&login.user).map_err(QError::from)?;
-    let admitted = q::apply(&mut host, &f, &[Value::Sym(user), Value::chars(&login.password[..])], &bounds.limits())?;
+    let admitted =
+        q::apply(&mut host, &f, &[Value::Sym(user), Value::chars(&login.password[..])], &bounds.limits(None))?;
     Ok(matches!(admitted, Value::Bool(true)))
 }

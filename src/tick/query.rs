@@ -7,6 +7,8 @@ use super::program;
 use super::worker::Worker;
 use crate::env::Spawner;
 use crate::log::Waker;
+use crate::net::departed;
+use crate::net::shares::explained;
 use crate::net::{Peer, message};
 use crate::q::{self, Host, QError, Rules, from_view, to_wire};
 use crate::table::Value;
@@ -26,7 +28,7 @@ pub struct Setup {
 /// Starts the threads.
 ///
 /// # Errors
-/// The system's, if it has no thread left.
+/// The operating system's, if no thread can be started.
 pub fn start(spawner: &dyn Spawner, threads: usize, setup: Setup, waker: Waker) -> io::Result<Worker<Query, Done>> {
     // Settings of the thread that evaluated the start-up files.
     let settings = q::settings();
@@ -43,17 +45,22 @@ pub fn start(spawner: &dyn Spawner, threads: usize, setup: Setup, waker: Waker) 
 
 impl Setup {
     fn run(&self, mut query: Query) -> Done {
-        let limits = query.limits.get_or_insert_with(|| self.bounds.limits()).clone();
+        let limits = query.limits.clone().unwrap_or_else(|| self.bounds.limits(Some(&query)));
+        query.limits = Some(limits.clone());
         loop {
+            if query.is_abandoned() {
+                return Done::Result(query, Outcome::abandoned());
+            }
             let mut host = QueryHost::new(&query, self.globals.current(), self.rules.block_writes, &self.codec);
             let result = self.evaluate(&mut host, &query.work, query.is_sync(), &limits);
+            let result = result.map_err(|error| departed::reason(error, query.gone()));
             let Ran { base, globals, access, repeats, expected, read_before, read_after, lacks, sends } = host.ran();
             let is_over = matches!(&result, Err(error) if matches!(&*error.name, b"stop" | b"wsfull"));
             if !lacks.is_empty() && !is_over {
                 return Done::Lacks(query, lacks);
             }
             if !expected.is_empty() {
-                let (answer, error) = answered(query.from.as_ref(), result, &limits);
+                let (answer, error) = self.answered(&query, result, &limits);
                 let outcome = Outcome { answer, error, sends };
                 let may_stand = access.assigned.is_empty();
                 return Done::Calls(Box::new(Calls {
@@ -68,15 +75,29 @@ impl Setup {
                     outcome,
                 }));
             }
-            let result = match self.globals.publish(&base, &globals, &access) {
+            let result = match self.globals.publish(query.space, &base, &globals, &access) {
                 Ok(true) => result,
                 // Another expression has changed what this one has read.
                 Ok(false) if !is_over => continue,
                 Ok(false) => Err(QError::with("stop", "time limit: other clients keep changing what it assigns")),
                 Err(error) => result.and(Err(error)),
             };
-            let (answer, error) = answered(query.from.as_ref(), result, &limits);
+            let (answer, error) = self.answered(&query, result, &limits);
             return Done::Result(query, Outcome { answer, error, sends });
+        }
+    }
+
+    /// Returns the response to a result for its client, and its error; empty for the timer.
+    fn answered(&self, query: &Query, result: Result<Value, QError>, limits: &q::Limits) -> (Bytes, Option<QError>) {
+        let (Some(From { peer, .. }), Work::Message(object)) = (&query.from, &query.work) else {
+            return (Bytes::new(), result.err());
+        };
+        match answer(result, peer, limits) {
+            Ok(answer) => (answer, None),
+            Err(error) => {
+                let text = explained(error.clone(), peer, self.bounds.time, self.bounds.memory_bytes);
+                (message::failure(&text, peer.explains, object, Endian::Little), Some(error))
+            }
         }
     }
 
@@ -92,6 +113,7 @@ impl Setup {
         let parsed = View::parse(object, Endian::Little, &self.codec);
         let (view, _) = parsed.map_err(|error| QError::with(error.term(), error.to_string()))?;
         let message = limits.within(|| self.rules.admitted(from_view(&view)?))?;
+        host.begins(&message);
         match program::handler(host, is_sync) {
             Some(handler) => q::apply(host, &handler, &[message], limits),
             None => q::eval_message(host, &message, limits),
@@ -99,26 +121,18 @@ impl Setup {
     }
 }
 
-/// Returns the response to a result for its client, and its error; empty for the timer.
-fn answered(from: Option<&From>, result: Result<Value, QError>, limits: &q::Limits) -> (Bytes, Option<QError>) {
-    match from {
-        Some(from) => answer(result, &from.peer, limits),
-        None => (Bytes::new(), result.err()),
-    }
-}
-
-/// Encodes the response to a result for this peer within these limits; a result that cannot be encoded becomes an error.
-fn answer(result: Result<Value, QError>, peer: &Peer, limits: &q::Limits) -> (Bytes, Option<QError>) {
-    let answered = result.and_then(|value| {
+/// Encodes the response to a result for this peer within these limits.
+///
+/// # Errors
+/// Those of the evaluation, or of a result that cannot be encoded.
+fn answer(result: Result<Value, QError>, peer: &Peer, limits: &q::Limits) -> Result<Bytes, QError> {
+    result.and_then(|value| {
         let mut deep = Ok(());
         let whole = message::message(proto::MessageKind::Response, |writer| {
             deep = limits.within(|| to_wire(&value, writer));
         });
         deep?;
-        whole.map_err(|error| QError::with("type", error.to_string()))
-    });
-    match answered {
-        Ok(message) => (message::for_peer(message, peer), None),
-        Err(error) => (message::error(&error.name), Some(error)),
-    }
+        let message = whole.map_err(|error| QError::with("type", error.to_string()))?;
+        Ok(message::for_peer(message, peer))
+    })
 }

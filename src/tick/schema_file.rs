@@ -35,29 +35,75 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Finds the schema called `src`: `given` itself if it is a q file, else `SRC.q` in it, `tick/SRC.q` as in kdb+tick, or for `sym` the
-/// built-in schema.
-pub fn find(given: &Path, src: &str) -> Source {
-    if given.extension().is_some_and(|ending| ending == "q") {
-        return Source::File(given.to_path_buf());
+/// Directories below the working directory in which a schema is looked for, after that of `--schemas`.
+const DIRECTORIES: [&str; 3] = ["", "schemas", "tick"];
+
+/// Finds the schema called `src`: `given` itself if it is a q file, else `SRC.q` in it, in `DIRECTORIES`, or for `sym` the built-in
+/// schema.
+///
+/// # Errors
+/// Where it was looked for.
+pub fn find(given: Option<&Path>, src: &str) -> Result<Source, SchemaFileError> {
+    if let Some(file) = given.filter(|given| given.extension().is_some_and(|ending| ending == "q")) {
+        return Ok(Source::File(file.to_path_buf()));
     }
+    let places = places(given, src);
+    match (places.iter().find(|place| place.is_file()), src) {
+        (Some(place), _) => Ok(Source::File(place.clone())),
+        (None, "sym") => Ok(Source::BuiltIn),
+        (None, _) => Err(SchemaFileError::Nowhere { src: src.to_string(), places }),
+    }
+}
+
+/// Returns where `SRC.q` is looked for, in this order.
+fn places(given: Option<&Path>, src: &str) -> Vec<PathBuf> {
     let name = format!("{src}.q");
-    let first = given.join(&name);
-    let found = [first.clone(), Path::new("tick").join(&name)].into_iter().find(|path| path.is_file());
-    match found {
-        Some(path) => Source::File(path),
-        None if src == "sym" => Source::BuiltIn,
-        None => Source::File(first),
+    let mut places: Vec<PathBuf> = Vec::new();
+    for place in given.into_iter().chain(DIRECTORIES.map(Path::new)).map(|directory| directory.join(&name)) {
+        let place = std::path::absolute(&place).unwrap_or(place);
+        if !places.contains(&place) {
+            places.push(place);
+        }
     }
+    places
+}
+
+/// Where the packages install schemas: the units run in the directory above.
+pub const INSTALLED: &str = "/etc/elastick/schemas";
+
+/// Says that the built-in schema is used because no file was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub text: String,
+    /// It is most likely not the one that was meant: a directory was given, or there is a file in `installed`.
+    pub is_unexpected: bool,
+}
+
+/// Describes where no file was found, if the built-in schema is used for that. `installed`: where the packages install schemas.
+pub fn missing(given: Option<&Path>, src: &str, found: &Source, installed: &Path) -> Option<Missing> {
+    if *found != Source::BuiltIn {
+        return None;
+    }
+    let places = shown(&places(given, src));
+    let other = Some(installed.join(format!("{src}.q"))).filter(|file| file.is_file());
+    let hint = match &other {
+        Some(file) => format!("--schemas {} takes {}", installed.display(), file.display()),
+        None => "--schemas DIR names another directory, --schemas FILE.q the file itself".to_string(),
+    };
+    let text = format!("there is no {src}.q at {places}: using the built-in tables trade and quote; {hint}");
+    Some(Missing { text, is_unexpected: given.is_some() || other.is_some() })
 }
 
 /// Why a schema file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaFileError {
     #[error(
-        "no schema: {origin} cannot be read: {error}. The tables of SRC are taken from SRC.q in the directory of --schemas, or \
-         from tick/SRC.q; --schemas FILE.q names the file itself"
+        "no schema: there is no {src}.q, which defines the tables. It was looked for at {}; --schemas DIR names another \
+         directory, --schemas FILE.q the file itself",
+        shown(places)
     )]
+    Nowhere { src: String, places: Vec<PathBuf> },
+    #[error("no schema: {origin} cannot be read: {error}")]
     Read { origin: Source, error: io::Error },
     #[error("{origin}, {error}")]
     Script { origin: Source, error: ScriptError },
@@ -66,6 +112,11 @@ pub enum SchemaFileError {
          trade:([]time:`timespan$();sym:`symbol$();price:`float$())"
     )]
     NoTable { origin: Source },
+}
+
+fn shown(places: &[PathBuf]) -> String {
+    let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    places.join(", ")
 }
 
 /// Runs a schema file and takes the tables of the root namespace, as kdb+tick does.
@@ -134,15 +185,32 @@ mod tests {
 
     #[test]
     fn the_name_sym_has_a_built_in_schema_and_others_have_none() {
-        let nowhere = Path::new("no-such-folder");
-        assert_eq!(find(nowhere, "sym"), Source::BuiltIn);
-        assert_eq!(find(nowhere, "other"), Source::File(nowhere.join("other.q")));
+        let nowhere = Path::new("/no-such-folder");
+        let folder = std::env::current_dir().unwrap();
+        let error = find(Some(nowhere), "other").unwrap_err().to_string();
+        let places = [nowhere.to_path_buf(), folder.clone(), folder.join("schemas"), folder.join("tick")];
+        assert!(error.contains(&shown(&places.map(|place| place.join("other.q")))), "{error}");
         assert_eq!(load(&Source::BuiltIn).map(|file| file.tables.len()).unwrap(), 2);
     }
 
     #[test]
+    fn the_places_without_a_file_are_named_if_the_built_in_schema_is_used() {
+        let nowhere = Path::new("/no-such-folder");
+        let words = missing(Some(nowhere), "sym", &Source::BuiltIn, nowhere).unwrap();
+        assert!(words.is_unexpected && words.text.contains("no sym.q at /no-such-folder/sym.q, "), "{words:?}");
+        assert!(words.text.contains("built-in") && words.text.contains("--schemas DIR"), "{words:?}");
+        assert_eq!(missing(None, "sym", &Source::File("/schemas/sym.q".into()), nowhere), None);
+        // A first start without files and options is meant to use the built-in schema, unless the package has installed a schema file.
+        assert!(!missing(None, "sym", &Source::BuiltIn, nowhere).unwrap().is_unexpected);
+        let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+        let words = missing(None, "sym", &Source::BuiltIn, &installed).unwrap();
+        let hint = format!("--schemas {0} takes {0}/sym.q", installed.display());
+        assert!(words.is_unexpected && words.text.contains(&hint), "{words:?}");
+    }
+
+    #[test]
     fn a_file_given_is_that_file() {
-        assert_eq!(find(Path::new("a/b.q"), "sym"), Source::File("a/b.q".into()));
+        assert_eq!(find(Some(Path::new("a/b.q")), "sym").unwrap(), Source::File("a/b.q".into()));
     }
 
     #[test]

@@ -1,25 +1,28 @@
 //! Message handling of the tickerplant: turns messages into updates, calls and queries.
 
+mod audited;
 mod queries;
 
-use super::core::call;
+use super::core::{call, sequenced};
 use super::evaluation::{Bounds, Calls, Done, Query};
 use super::gate::{self, Gate};
 use super::globals::{Globals, SharedGlobals};
 use super::plant::Plant;
 use super::plant::calls::{self, Called, Caller};
 use super::plant::functions;
-use super::program::Logins;
+use super::program::{self, Logins};
 use super::query::{self, Setup};
 use super::sends::Connections;
+use super::users::Users;
 use super::worker::Worker;
-use crate::access::member::CLUSTER_USER;
+use crate::audit::Audit;
 use crate::config::Limit;
 use crate::env::Env;
 use crate::log::Waker;
-use crate::metrics;
+use crate::metrics::{self, Health, HealthWatch, Id, Snapshot};
 use crate::net::account::Account;
 use crate::net::http::{self, Page};
+use crate::net::shares::Shares;
 use crate::net::{CloseReason, ConnId, Control, Deferred, Links, Login, Peer, Service, SyncRequest, message, signals};
 use crate::q::{QError, Rules};
 use crate::table::Value;
@@ -38,9 +41,10 @@ pub struct TickService {
     /// Memory of messages that wait for a query thread or are evaluated.
     pending: Arc<Account>,
     queries: Worker<Query, Done>,
-    /// Queries whose calls are to be performed, in the order of their runs.
+    /// Evaluated queries whose calls of `.u` the loop has yet to make, in the order of their evaluations.
     calling: VecDeque<Calls>,
     globals: Arc<SharedGlobals>,
+    users: Users,
     rules: Arc<Rules>,
     gate: Gate,
     connections: Arc<Connections>,
@@ -51,9 +55,13 @@ pub struct TickService {
     logins: Option<Logins>,
     /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
+    is_stopping: bool,
     waker: Waker,
+    audit: Audit,
+    shares: Arc<Shares>,
     /// Pending requests for metrics; each wakes the event loop.
     watched: Receiver<metrics::SnapshotRequest>,
+    watching: HealthWatch,
 }
 
 /// `.z.ts` of a start-up file. The interval counts from the end of one call to the next call.
@@ -87,7 +95,7 @@ impl TickService {
     /// Starts the query threads.
     ///
     /// # Errors
-    /// The system's, if it has no thread left.
+    /// The operating system's, if no thread can be started.
     pub fn new(
         env: &Env,
         plant: Plant,
@@ -102,6 +110,7 @@ impl TickService {
             Timer { function, every, next: Instant::now().checked_add(every) }
         });
         let rules = Arc::new(rules);
+        let shares = Shares::new(&plant.limits);
         let logins = Logins::start(&*env.spawner, &globals, handler, Arc::clone(&waker))?;
         let gate = Gate::new(&globals, &rules);
         let globals = Arc::new(SharedGlobals::from(globals));
@@ -115,6 +124,7 @@ impl TickService {
             calling: VecDeque::new(),
             gate,
             globals,
+            users: Users::default(),
             rules,
             waker,
             connections: Arc::default(),
@@ -122,7 +132,11 @@ impl TickService {
             timer,
             logins,
             end,
+            is_stopping: false,
+            audit: Audit::default(),
+            shares,
             watched,
+            watching: HealthWatch::default(),
         })
     }
 
@@ -143,6 +157,27 @@ impl TickService {
         }
     }
 
+    /// Returns the health of the process.
+    fn health_of(plant: &Plant, audit: &Audit, ctl: &dyn Links) -> Health {
+        let mut health = plant.health(&ctl.used());
+        audit.add_health(&mut health);
+        health
+    }
+
+    /// Returns the metrics of the process.
+    fn snapshot(&self, ctl: &dyn Links) -> Snapshot {
+        let mut snapshot = self.plant.snapshot(self.globals.current().bytes(), ctl);
+        snapshot.set(Id::Health, Self::health_of(&self.plant, &self.audit, ctl).level());
+        snapshot
+    }
+
+    fn stop(&mut self, reason: &str, ctl: &mut Control) {
+        if !std::mem::replace(&mut self.is_stopping, true) {
+            self.plant.stop(reason, ctl);
+            ctl.stop();
+        }
+    }
+
     /// Takes the results of other threads.
     pub fn come_round(&mut self, ctl: &mut dyn Links) {
         self.plant.woken(ctl);
@@ -158,6 +193,10 @@ impl TickService {
                 Some(request) => self.plant.update_sync(conn, &call, request, ctl),
             }
             return;
+        }
+        let sequenced = sequenced::recognise(body, &self.codec);
+        if let Some(call) = sequenced.filter(|_| self.gate.passes_updates(ctl.request().is_some())) {
+            return self.plant.answer_sequenced(conn, &call, ctl);
         }
         let caller = Caller { conn, request: ctl.request() };
         match View::parse(body, Endian::Little, &self.codec) {
@@ -209,7 +248,10 @@ impl TickService {
             let grants = ctl.peer(caller.conn).map(|peer| &*peer.grants);
             return match gate::allowed(row, &self.rules, grants) {
                 Ok(()) => self.call(row.name.as_bytes(), args, caller, ctl),
-                Err(error) => self.failed(&error, caller, ctl),
+                Err(error) => {
+                    self.audit_call_refused(row, args, caller.conn, &error, ctl);
+                    self.failed(&error, caller, ctl)
+                }
             };
         }
         match (function.lambda(), args) {
@@ -227,7 +269,7 @@ impl TickService {
     fn call(&mut self, name: &[u8], args: &[View<'_>], caller: Caller, ctl: &mut dyn Links) {
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
-        let called = self.plant.call(name, args, caller, &mut writer, ctl);
+        let called = self.audited_call(name, args, caller, &mut writer, ctl);
         if name == proto::log::SCHEMA && called.is_ok() {
             self.globals.show_tables(self.plant.tables());
         }
@@ -259,11 +301,13 @@ impl TickService {
         self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
         match caller.request {
             Some(request) => {
+                // Programs show these texts to people, so each client gets the reason as well.
                 let text = match error.detail.is_empty() {
                     true => error.name.to_vec(),
                     false => [&error.name, b": ".as_slice(), error.detail.as_bytes()].concat(),
                 };
-                ctl.reply(request, message::error(&text));
+                self.plant.note_denied(error, caller.conn, ctl);
+                self.plant.respond(request, message::error(&text), ctl);
             }
             None => tracing::warn!(handle = caller.conn.handle(), %error, "an async message failed"),
         }
@@ -273,7 +317,10 @@ impl TickService {
     fn free_query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
         match gate::may_query(view.chars(), ctl.peer(caller.conn).map(|peer| &*peer.grants)) {
             Ok(()) => self.query(view, caller, ctl),
-            Err(error) => self.failed(&error, caller, ctl),
+            Err(error) => {
+                self.audit_query_refused(view, caller.conn, &error, ctl);
+                self.failed(&error, caller, ctl)
+            }
         }
     }
 }
@@ -289,8 +336,7 @@ fn int_atom(value: i32) -> Vec<u8> {
 impl Service for TickService {
     fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], _: &mut Control) -> Login {
         let Some(logins) = &self.logins else { return Login::Admitted };
-        // The owner's `.z.pw` knows users; this one may do nothing but prove that it is a node.
-        if user == CLUSTER_USER.as_bytes() && self.plant.has_secret() {
+        if program::is_cluster(user, self.plant.has_secret()) {
             return Login::Admitted;
         }
         logins.submit(conn, user, password, self.globals.current());
@@ -299,6 +345,7 @@ impl Service for TickService {
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
         tracing::debug!(handle = conn.handle(), %peer, "connection opened");
+        self.users.opened(conn, peer);
         self.connections.opened(conn);
     }
 
@@ -308,16 +355,32 @@ impl Service for TickService {
 
     fn iteration_ended(&mut self, ctl: &mut Control) {
         self.plant.end_iteration(ctl);
+        if self.plant.requested_hand_over().is_some()
+            && let Some(reason) = self.plant.must_step_down()
+        {
+            self.stop(reason, ctl);
+        }
+        let health = || Self::health_of(&self.plant, &self.audit, ctl);
+        self.watching.look(ctl.now(), health);
     }
 
     fn writable(&mut self, conn: ConnId, ctl: &mut Control) {
         self.plant.writable(conn, ctl);
     }
 
+    fn left(&mut self, _: ConnId, ctl: &mut Control) {
+        self.withdraw_abandoned(ctl);
+    }
+
     fn closed(&mut self, conn: ConnId, _: &CloseReason, ctl: &mut Control) {
+        self.withdraw_abandoned(ctl);
         self.connections.closed(conn);
         self.deferred.forget(conn);
+        if let Some(left) = self.users.closed(conn) {
+            self.globals.forget(left);
+        }
         self.plant.closed(conn, ctl);
+        self.record_sums(Some(conn));
     }
 
     fn woken(&mut self, ctl: &mut Control) {
@@ -327,30 +390,44 @@ impl Service for TickService {
         }
         while let Ok(request) = self.watched.try_recv() {
             // The receiver may have given up.
-            let _ = request.send(self.plant.snapshot(self.globals.current().bytes(), ctl));
+            let _ = request.send(self.snapshot(ctl));
         }
-        if signals::is_asked(&self.end) {
-            self.plant.stop("shutting down on request", ctl);
-            ctl.stop();
+        let request = signals::is_asked(&self.end).then_some("shutting down on request");
+        if let Some(reason) = request.or_else(|| self.plant.must_step_down()) {
+            self.stop(reason, ctl);
         }
+    }
+
+    fn is_served(&self, conn: ConnId) -> bool {
+        self.plant.serves(conn)
     }
 
     fn deadline(&self) -> Option<Instant> {
         let timer = self.timer.as_ref().and_then(|timer| timer.next);
-        [self.plant.deadline(), timer].into_iter().flatten().min()
+        [self.plant.deadline(), timer, self.plant.sums_due(), self.watching.due()].into_iter().flatten().min()
     }
 
     fn timer(&mut self, ctl: &mut Control) {
         self.tick(ctl);
         self.plant.timer(ctl);
+        if self.plant.sums_due().is_some_and(|due| due <= Instant::now()) {
+            self.record_sums(None);
+        }
     }
 
-    fn page(&mut self, path: &str, ctl: &mut Control) -> Option<Page> {
+    fn page(&mut self, path: &str, query: &str, ctl: &mut Control) -> Option<Page> {
         match path {
-            http::METRICS => Some(Page::metrics(&self.plant.snapshot(self.globals.current().bytes(), ctl))),
-            http::HEALTH => Some(Page::health(self.plant.health())),
+            http::METRICS => Some(Page::metrics(&self.snapshot(ctl))),
+            http::HEALTH if http::asks_for_passive(query) => {
+                Some(Page::text(503, "active: this tickerplant does not wait for another one"))
+            }
+            http::HEALTH => Some(Page::health(&Self::health_of(&self.plant, &self.audit, ctl))),
             _ => None,
         }
+    }
+
+    fn starts_again(&self) -> bool {
+        !signals::is_asked(&self.end) && self.plant.must_step_down().is_some()
     }
 
     fn liveness(&mut self) -> Option<String> {

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Polling interval.
-const EVERY: Duration = Duration::from_secs(5);
+/// Polling interval: a fast feed fills the last per cent of a disk within seconds.
+const EVERY: Duration = Duration::from_secs(1);
 /// Age above which figures are not reported.
-const OLDEST: Duration = Duration::from_secs(60);
+const OLDEST: Duration = Duration::from_secs(10);
 
 /// Latest figures and the time of the poll.
 type Seen = Mutex<Option<(Room, Instant)>>;
@@ -27,11 +27,11 @@ impl Space {
     /// Starts polling.
     ///
     /// # Errors
-    /// The system's, if it has no thread left.
+    /// The operating system's, if no thread can be started.
     pub fn watch(env: &Env, directory: PathBuf) -> io::Result<Space> {
         let seen = Arc::<Seen>::default();
         let (disk, of_task, mut warned) = (Arc::clone(&env.disk), Arc::clone(&seen), false);
-        let look = move || {
+        let poll = move || {
             match disk.room(&directory) {
                 Ok(room) => *of_task.lock().unwrap_or_else(PoisonError::into_inner) = Some((room, Instant::now())),
                 Err(error) if !std::mem::replace(&mut warned, true) => {
@@ -41,7 +41,7 @@ impl Space {
             }
             ControlFlow::Continue(())
         };
-        Ok(Space { seen, _task: Every::start(&*env.spawner, "space", EVERY, look)? })
+        Ok(Space { seen, _task: Every::start(&*env.spawner, "space", EVERY, poll)? })
     }
 
     /// Returns the latest figures, unless they are too old.

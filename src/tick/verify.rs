@@ -5,7 +5,7 @@ use super::core::batch::Batch;
 use super::core::call::Call;
 use super::core::older::older;
 use super::core::schema::{Current, TableSpec, Tables};
-use super::core::{Stamp, publish};
+use super::core::{Rules, Stamp, publish};
 use super::filter::Filter;
 use super::lane::LaneSpec;
 use super::worker::Worker;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a log on a network file system may take to show written data.
-const PATIENCE: Duration = Duration::from_secs(120);
+const VISIBLE_WITHIN: Duration = Duration::from_secs(120);
 
 /// Pause before the first retry of an unreadable log; it doubles from then on.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ pub struct Job {
 impl Job {
     /// Counts a failed read and returns the pause before the next one. The pause grows because a log that was moved away may never come
     /// back.
-    pub fn put_off(&mut self) -> Duration {
+    pub fn next_pause(&mut self) -> Duration {
         let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.failures)).min(MAX_PAUSE);
         self.failures = self.failures.saturating_add(1);
         pause
@@ -79,7 +79,7 @@ pub enum Verdict {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system's, if it has no thread left.
+/// The operating system's, if no thread can be started.
 pub fn start(
     env: &Env,
     tables: Current,
@@ -95,7 +95,7 @@ pub fn start(
 
 fn answer(env: &Env, tables: &Tables, limits: &Limits, chunk_bytes: usize, job: Job) -> Done {
     let now = env.clock.now();
-    let deadline = now.checked_add(PATIENCE).unwrap_or(now);
+    let deadline = now.checked_add(VISIBLE_WITHIN).unwrap_or(now);
     let answer = LogReader::of(env, &job.log, *limits, chunk_bytes).and_then(|mut reader| match &job.question {
         Question::Proof { window, held } => {
             let logged = proof_of(tables, &job.spec, &mut reader, *window, deadline)?;
@@ -169,7 +169,7 @@ fn is_plain(own: &TableSpec, record: &Record<'_>) -> bool {
 /// Whether a record that another program wrote in another form (a row, a table) would be accepted today.
 pub(super) fn is_acceptable(tables: &Tables, record: &Record<'_>) -> bool {
     let call = Call { table: record.table, data: record.columns.raw() };
-    publish(tables, &call, Stamp::default(), &Limits::default(), &mut Batch::default()).is_ok()
+    publish(tables, &call, Stamp::default(), Rules::exact(&Limits::default()), &mut Batch::default()).is_ok()
 }
 
 fn proof_of(
@@ -217,12 +217,9 @@ fn difference(logged: &Proof, held: &Proof) -> Option<String> {
     if logged == held {
         return None;
     }
-    let mut names: Vec<&[u8]> = logged.iter().chain(held.iter()).map(|(name, _)| name).collect();
-    names.sort_unstable();
-    names.dedup();
-    let parts = names.into_iter().filter_map(|name| {
-        let (log, node) = (logged.table(name), held.table(name));
-        (log != node).then(|| {
+    let differing = logged.iter().map(|(name, log)| (name, log, held.table(name))).filter(|(_, log, node)| log != node);
+    let mut parts: Vec<String> = differing
+        .map(|(name, log, node)| {
             format!(
                 "{}: {} updates with {} rows logged, {} with {} held{}",
                 name.escape_ascii(),
@@ -233,8 +230,13 @@ fn difference(logged: &Proof, held: &Proof) -> Option<String> {
                 if (log.updates, log.rows) == (node.updates, node.rows) { ", with different values" } else { "" },
             )
         })
-    });
-    Some(parts.collect::<Vec<_>>().join("; "))
+        .collect();
+    // Not by name: number and length of these names are the node's choice.
+    let others = held.iter().filter(|(name, _)| !logged.has(name)).count();
+    if others > 0 {
+        parts.push(format!("{others} tables held of which the window has no rows in the log"));
+    }
+    Some(parts.join("; "))
 }
 
 #[cfg(test)]
@@ -281,7 +283,7 @@ mod tests {
             let done = answer(&Env::system(), &tables(), &Limits::default(), 4096, job);
             assert!(done.answer.is_err());
             job = done.job;
-            pauses.push(job.put_off());
+            pauses.push(job.next_pause());
         }
         assert!(pauses.is_sorted() && pauses.first() == Some(&FIRST_PAUSE) && pauses.len() < 200, "{pauses:?}");
     }

@@ -1,16 +1,16 @@
 //! Worker threads for the event loop.
 
 use crate::env::Spawner;
+use crate::env::job_queue::JobQueue;
 use crate::env::task::{Due, Running, Task};
 use crate::log::Waker;
-use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Takes jobs, returns results, and wakes the event loop for each result. With one thread, results keep the order of the jobs.
+/// Takes jobs, returns results, and wakes the event loop for each result. With one thread, results keep the order of the jobs of each user.
 pub struct Worker<J, R> {
-    jobs: Sender<J>,
+    jobs: Arc<JobQueue<J>>,
     results: Receiver<R>,
     _running: Vec<Box<dyn Running>>,
 }
@@ -28,20 +28,29 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         waker: Waker,
         work: impl Fn() -> W,
     ) -> io::Result<Worker<J, R>> {
-        let (jobs, from_loop) = channel::<J>();
+        let jobs = Arc::new(JobQueue::new(threads, 0));
         let (done, results) = channel();
-        let todo = Arc::new(Mutex::new(Todo { from_loop, next: VecDeque::new() }));
         let start = |_| {
-            let (todo, done, waker) = (Arc::clone(&todo), done.clone(), Arc::clone(&waker));
-            spawner.spawn(name, Box::new(Jobs { todo, done, waker, work: work(), job: None, yields, is_over: false }))
+            let (jobs, done, waker) = (Arc::clone(&jobs), done.clone(), Arc::clone(&waker));
+            spawner.spawn(name, Box::new(Jobs { jobs, done, waker, work: work(), job: None, yields, is_over: false }))
         };
-        let running = (0..threads.max(1)).map(start).collect::<io::Result<_>>()?;
+        let running = (0..jobs.threads()).map(start).collect::<io::Result<_>>()?;
         Ok(Worker { jobs, results, _running: running })
     }
 
-    /// Submits a job. Returns false if all threads have ended.
-    pub fn submit(&self, job: J) -> bool {
-        self.jobs.send(job).is_ok()
+    /// Submits a job of the process itself.
+    pub fn submit(&self, job: J) {
+        self.submit_for(b"", job);
+    }
+
+    /// Submits a user's job. Users take turns.
+    pub fn submit_for(&self, user: &[u8], job: J) {
+        self.jobs.push(user, job);
+    }
+
+    /// Removes the waiting jobs that `is_it` picks.
+    pub fn withdraw(&self, is_it: impl Fn(&J) -> bool) -> Vec<J> {
+        self.jobs.withdraw(is_it)
     }
 
     /// Returns a result, if there is one.
@@ -50,29 +59,22 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
     }
 }
 
-/// Jobs that no thread has taken yet.
-struct Todo<J> {
-    from_loop: Receiver<J>,
-    /// Received from there while it was examined.
-    next: VecDeque<J>,
+impl<J, R> Drop for Worker<J, R> {
+    fn drop(&mut self) {
+        self.jobs.close();
+    }
 }
 
 /// The work of one thread.
 struct Jobs<J, R, W> {
-    todo: Arc<Mutex<Todo<J>>>,
+    jobs: Arc<JobQueue<J>>,
     done: Sender<R>,
     waker: Waker,
     work: W,
-    /// Taken by [`Task::wait`].
-    job: Option<J>,
+    /// Taken by [`Task::wait`], with its user.
+    job: Option<(Vec<u8>, J)>,
     yields: bool,
     is_over: bool,
-}
-
-impl<J, R, W> Jobs<J, R, W> {
-    fn todo(&self) -> MutexGuard<'_, Todo<J>> {
-        self.todo.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<J: Send, R: Send, W: FnMut(J) -> R + Send> Task for Jobs<J, R, W> {
@@ -80,19 +82,12 @@ impl<J: Send, R: Send, W: FnMut(J) -> R + Send> Task for Jobs<J, R, W> {
         if self.is_over {
             return false;
         }
-        // The waiting thread holds the lock; jobs run without it.
-        let mut todo = self.todo();
-        let job = todo.next.pop_front().or_else(|| todo.from_loop.recv().ok());
-        drop(todo);
-        self.job = job;
+        self.job = self.jobs.next();
         self.job.is_some()
     }
 
     fn due(&mut self) -> Due {
-        let mut todo = self.todo();
-        let Todo { from_loop, next } = &mut *todo;
-        next.extend(from_loop.try_iter());
-        if next.is_empty() { Due::Later } else { Due::Now }
+        if self.jobs.is_empty() { Due::Later } else { Due::Now }
     }
 
     fn yields(&self) -> bool {
@@ -100,16 +95,76 @@ impl<J: Send, R: Send, W: FnMut(J) -> R + Send> Task for Jobs<J, R, W> {
     }
 
     fn work(&mut self) {
-        let job = self.job.take().or_else(|| {
-            let mut todo = self.todo();
-            todo.next.pop_front().or_else(|| todo.from_loop.try_recv().ok())
-        });
-        let Some(job) = job else { return };
+        let Some((user, job)) = self.job.take().or_else(|| self.jobs.try_next()) else { return };
+        let result = (self.work)(job);
+        self.jobs.done(&user);
         // The worker is dropped, and nobody takes the result.
-        self.is_over = self.done.send((self.work)(job)).is_err();
+        self.is_over = self.done.send(result).is_err();
         if !self.is_over {
             // The event loop takes the results in its next iteration.
             (self.waker)();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Barrier, Mutex};
+
+    /// A spawner that keeps its tasks for the test to run.
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<Box<dyn Task>>>);
+
+    struct Idle;
+
+    impl Running for Idle {
+        fn assist(&self) {}
+        fn join(self: Box<Self>) {}
+    }
+
+    impl Spawner for Kept {
+        fn spawn(&self, _: &str, task: Box<dyn Task>) -> io::Result<Box<dyn Running>> {
+            self.0.lock().unwrap().push(task);
+            Ok(Box::new(Idle))
+        }
+    }
+
+    #[test]
+    fn a_user_with_many_jobs_does_not_make_others_wait_for_all() {
+        let kept = Kept::default();
+        let worker = Worker::start(&kept, "test", (1, false), Arc::new(|| {}), || |job: u32| job).unwrap();
+        (0..9).for_each(|job| worker.submit_for(b"bob", job));
+        worker.submit_for(b"ann", 100);
+        let mut tasks = kept.0.lock().unwrap();
+        while tasks[0].due() == Due::Now {
+            tasks[0].work();
+        }
+        let order: Vec<u32> = std::iter::from_fn(|| worker.result()).collect();
+        assert_eq!(order, [0, 100, 1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn jobs_run_side_by_side_and_threads_end_with_the_worker() {
+        let both = Arc::new(Barrier::new(2));
+        let work = move || {
+            let both = Arc::clone(&both);
+            move |job: u32| {
+                both.wait();
+                job
+            }
+        };
+        let (woken, wakes) = channel();
+        let waker: Waker = Arc::new(move || woken.send(()).unwrap());
+        let mut worker = Worker::start(&crate::env::task::Threads, "test", (2, false), waker, work).unwrap();
+        worker.submit(1);
+        worker.submit(2);
+        (0..2).for_each(|_| wakes.recv().unwrap());
+        let mut results: Vec<u32> = std::iter::from_fn(|| worker.result()).collect();
+        results.sort_unstable();
+        assert_eq!(results, [1, 2]);
+        let running = std::mem::take(&mut worker._running);
+        drop(worker);
+        running.into_iter().for_each(|task| task.join());
     }
 }

@@ -9,11 +9,7 @@ fn reports(b: &mut Bench, handle: i32, memory: f64) -> Vec<Action> {
 
 #[test]
 fn a_full_standby_is_passed_over() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     reports(&mut b, 2, 80.0);
     assert_eq!(b.roll(1, 90), [stop(1), verify(1, w(0, 90)), live(3, 90, 100)]);
     assert_eq!(b.state(2), State::Waiting);
@@ -21,10 +17,7 @@ fn a_full_standby_is_passed_over() {
 
 #[test]
 fn a_standby_that_has_room_again_gets_the_window_that_waits() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
+    let mut b = Bench::of_nodes(2);
     reports(&mut b, 2, 80.0);
     assert_eq!(b.roll(1, 90), [stop(1), verify(1, w(0, 90)), need(1, 3, Some(1))], "another node is requested");
     assert_eq!(reports(&mut b, 2, 71.0), []);
@@ -66,11 +59,7 @@ fn a_window_given_back_is_offered_again_after_pauses_that_double() {
 
 #[test]
 fn a_rebuild_given_back_untouched_leaves_the_window_lost() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 90);
     b.disconnect(1);
     assert!(b.pass(2 * S).contains(&rebuild(3, w(0, 90))));
@@ -82,10 +71,7 @@ fn a_rebuild_given_back_untouched_leaves_the_window_lost() {
 
 #[test]
 fn an_unassignable_window_is_logged_once() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
+    let mut b = Bench::of_nodes(2);
     reports(&mut b, 2, 80.0);
     let alarms = |actions: Vec<Action>| actions.iter().filter(|action| matches!(action, Action::Alarm(_))).count();
     let roll = QueueEvent::Roll { handle: Handle(1), next: i(90), date: TODAY };

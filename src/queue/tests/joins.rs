@@ -2,18 +2,9 @@
 
 use super::*;
 
-fn four() -> Bench {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
-    b
-}
-
 #[test]
 fn a_node_whose_windows_were_given_away_drops_everything_and_waits() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.disconnect(1);
     assert_eq!(b.pass(2 * S), [live(2, 0, 100)]);
     assert_eq!(b.step(rejoining(5, "a", &[], Some((0, 60)))), [dropped(5)]);
@@ -23,7 +14,7 @@ fn a_node_whose_windows_were_given_away_drops_everything_and_waits() {
 
 #[test]
 fn a_rolled_node_that_comes_back_keeps_its_window_and_its_proof() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.roll(1, 90);
     b.proved(1, w(0, 90), true);
     b.disconnect(1);
@@ -34,7 +25,7 @@ fn a_rolled_node_that_comes_back_keeps_its_window_and_its_proof() {
 
 #[test]
 fn a_proof_that_was_under_way_when_the_connection_ended_is_wanted_again() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.roll(1, 90);
     b.disconnect(1);
     let (handle, date) = (Handle(5), b.queue.date());
@@ -46,11 +37,7 @@ fn a_proof_that_was_under_way_when_the_connection_ended_is_wanted_again() {
 
 #[test]
 fn a_need_that_a_live_node_may_have_missed_is_sent_again() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     b.disconnect(1);
     assert_eq!(b.pass(2 * S), [need(1, 2, Some(2))]);
     b.disconnect(2);
@@ -60,11 +47,7 @@ fn a_need_that_a_live_node_may_have_missed_is_sent_again() {
 
 #[test]
 fn an_unassigned_lost_window_goes_back_to_its_node() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     b.disconnect(1);
     b.pass(60 * S);
     assert_eq!(b.lost("rdb"), [w(0, 90)]);
@@ -74,7 +57,7 @@ fn an_unassigned_lost_window_goes_back_to_its_node() {
 
 #[test]
 fn a_node_that_restarted_empty_gives_its_windows_to_standbys() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.roll(1, 90);
     b.disconnect(1);
     assert_eq!(b.join(5, "a"), [joined(5), rebuild(3, w(0, 90))]);
@@ -83,14 +66,14 @@ fn a_node_that_restarted_empty_gives_its_windows_to_standbys() {
 
 #[test]
 fn a_live_node_that_restarted_empty_leaves_its_window_to_the_next() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.disconnect(1);
     assert_eq!(b.join(5, "a"), [joined(5), live(2, 0, 100)]);
 }
 
 #[test]
 fn a_lost_roll_is_reported_by_the_next_join() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.disconnect(1);
     let actions = b.step(rejoining(5, "a", &[w(0, 80)], None));
     assert_eq!(actions, [joined(5), verify(5, w(0, 80)), live(2, 80, 100)]);
@@ -99,7 +82,7 @@ fn a_lost_roll_is_reported_by_the_next_join() {
 
 #[test]
 fn a_rebuild_whose_end_was_lost_is_reported_by_the_next_join() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.roll(1, 90);
     b.disconnect(1);
     b.pass(2 * S);
@@ -111,7 +94,7 @@ fn a_rebuild_whose_end_was_lost_is_reported_by_the_next_join() {
 
 #[test]
 fn a_part_of_a_rebuild_is_kept_and_the_rest_goes_on() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.roll(1, 90);
     b.disconnect(1);
     b.pass(2 * S);
@@ -122,11 +105,7 @@ fn a_part_of_a_rebuild_is_kept_and_the_rest_goes_on() {
 
 #[test]
 fn an_interrupted_rebuild_begins_again() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 90);
     b.disconnect(1);
     b.pass(2 * S);
@@ -145,7 +124,7 @@ fn a_command_to_go_live_that_never_arrived_is_given_again() {
 
 #[test]
 fn a_second_connection_of_a_node_replaces_the_first() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     let close = Action::Close { handle: Handle(1) };
     assert_eq!(b.step(rejoining(5, "a", &[], Some((0, 60)))), [close, joined(5), resume(5, 60)]);
     assert_eq!(b.disconnect(1), [], "the end of the first is no news");
@@ -154,20 +133,20 @@ fn a_second_connection_of_a_node_replaces_the_first() {
 
 #[test]
 fn a_join_over_the_same_connection_is_a_new_start() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     assert_eq!(b.step(rejoining(1, "a", &[], Some((0, 60)))), [joined(1), resume(1, 60)]);
 }
 
 #[test]
 fn updates_that_the_log_lacks_are_dropped() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.disconnect(1);
     assert_eq!(b.step(rejoining(5, "a", &[], Some((0, 101)))), [dropped(5), live(2, 0, 100)]);
 }
 
 #[test]
 fn a_claim_of_a_window_that_another_node_holds_is_dropped_whole() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.roll(1, 50);
     b.roll(2, 90);
     b.disconnect(2);
@@ -179,7 +158,7 @@ fn a_claim_of_a_window_that_another_node_holds_is_dropped_whole() {
 
 #[test]
 fn an_open_window_that_begins_in_anothers_is_dropped() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.roll(1, 50);
     b.disconnect(2);
     assert_eq!(b.step(rejoining(5, "b", &[], Some((49, 90))))[..2], [dropped(5), live(3, 50, 100)]);
@@ -187,7 +166,7 @@ fn an_open_window_that_begins_in_anothers_is_dropped() {
 
 #[test]
 fn the_same_window_claimed_twice_is_dropped() {
-    let mut b = four();
+    let mut b = Bench::of_nodes(4);
     b.disconnect(1);
     let actions = b.step(rejoining(5, "a", &[w(0, 50), w(0, 50)], None));
     assert_eq!(actions.first(), Some(&dropped(5)));
@@ -262,6 +241,17 @@ fn the_same_process_takes_the_place_of_its_half_open_connection() {
         ..joining(2, "a")
     });
     assert_eq!(b.step(again), [Action::Close { handle: Handle(1) }, joined(2), resume(2, 10)]);
-    // A join without a process identity, as from older versions, takes the name over too.
-    assert_eq!(b.join(3, "a")[0], Action::Close { handle: Handle(2) });
+}
+
+#[test]
+fn a_join_without_a_process_takes_over_no_name_of_one_that_has_a_process() {
+    let taken = || QueueError::NameTaken(NodeName(b"a".to_vec()), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let mut b = Bench::new();
+    b.step(from_process(1, "a", "p1"));
+    assert_eq!(b.join(2, "a"), [refused(2, taken())]);
+    b.disconnect(1);
+    assert_eq!(b.join(3, "a")[0], joined(3));
+    assert_eq!(b.step(from_process(4, "a", "p1")), [refused(4, taken())]);
+    // Of older versions, which send none, one may be the other's half-open connection.
+    assert_eq!(b.join(5, "a")[0], Action::Close { handle: Handle(3) });
 }

@@ -24,11 +24,7 @@ fn left(handle: i32) -> Action {
 
 /// `a` has rolled with `[0,90)`, `b` is live, and `c` waits.
 fn three() -> Bench {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 90);
     b
 }
@@ -100,22 +96,14 @@ fn one_that_takes_over_and_leaves_itself_leaves_the_window_where_it_is() {
 
 #[test]
 fn without_a_standby_a_node_is_requested() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     assert_eq!(b.step(leave(1)), [need(1, 3, Some(2))]);
     assert_eq!(b.join(3, "c"), [joined(3), take_over(3, w(0, 90))]);
 }
 
 #[test]
 fn the_open_window_and_lost_ones_are_given_first() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 40);
     b.roll(2, 90);
     b.step(leave(1));
@@ -166,11 +154,7 @@ fn a_stream_requested_before_another_rebuild_is_not_sent() {
 
 #[test]
 fn someone_of_the_papers_kind_takes_nothing_over() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     b.subscribe(3, "rdb");
     assert_eq!(b.step(leave(1)), []);
     assert_eq!(b.state(3), State::Waiting);

@@ -9,6 +9,7 @@ mod leaving;
 mod paper;
 mod random;
 mod rules;
+mod served;
 
 use super::journal::{Record, read};
 use super::*;
@@ -52,6 +53,31 @@ impl Bench {
     fn with(params: Params) -> Bench {
         let queue = Queue::new(params, TODAY);
         Bench { records: vec![queue.snapshot()], queue, tip: 0, now_ns: S, wall_ahead_ns: 1_000 * S }
+    }
+
+    /// A queue of `count` nodes, `a` on handle 1 and so on, with 100 updates: `a` is live, the others are standbys.
+    fn of_nodes(count: i32) -> Bench {
+        let mut b = Bench::new();
+        for (handle, node) in (1..=count).zip(["a", "b", "c", "d"]) {
+            b.join(handle, node);
+        }
+        b.publish(100);
+        b
+    }
+
+    /// As [`Bench::of_nodes`] of two, after the roll from `a` to `b` at update 90.
+    fn rolled() -> Bench {
+        let mut b = Bench::of_nodes(2);
+        b.roll(1, 90);
+        b
+    }
+
+    /// As [`Bench::rolled`], after `a` has been gone for longer than its grace period: its window is lost.
+    fn with_lost_window() -> Bench {
+        let mut b = Bench::rolled();
+        b.disconnect(1);
+        b.pass(2 * S);
+        b
     }
 
     fn now(&self) -> Now {

@@ -110,11 +110,7 @@ fn a_warm_standby_can_be_kept_over_night() {
 /// The paper keeps all queue state in the tickerplant's memory; after a restart every subscriber replays the day.
 #[test]
 fn a_restart_forgets_no_window() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     b.queue = b.restored();
     b.step(QueueEvent::Restored);
     assert_eq!(b.step(rejoining(3, "b", &[], Some((90, 97)))), [joined(3), resume(3, 97)]);

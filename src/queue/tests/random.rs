@@ -56,6 +56,8 @@ fn any_event() -> impl Strategy<Value = QueueEvent> {
             .prop_map(|(handle, window, date)| QueueEvent::Rebuilt { handle, window, date }),
         1 => (handle(), any_window(), any_date(), any::<bool>())
             .prop_map(|(handle, window, date, ok)| QueueEvent::Proved { handle, window, date, ok }),
+        1 => (handle(), any_window(), any_date())
+            .prop_map(|(handle, window, date)| QueueEvent::Unproved { handle, window, date }),
         2 => (handle(), any_leaving()).prop_map(|(handle, leaving)| QueueEvent::Leaving { handle, leaving }),
         3 => handle().prop_map(|handle| QueueEvent::Disconnect { handle }),
         1 => any_date().prop_map(|new_date| QueueEvent::DayEnd { new_date }),

@@ -13,11 +13,7 @@ fn the_first_is_live_from_0_and_the_second_waits() {
 
 #[test]
 fn a_roll_closes_the_window_and_makes_the_longest_waiting_standby_live() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     assert_eq!(b.roll(1, 90), [stop(1), verify(1, w(0, 90)), live(2, 90, 100)]);
     assert_eq!(b.held(1), [w(0, 90)]);
     assert_eq!((b.state(1), b.state(2), b.state(3)), (State::Rolled, State::Live, State::Waiting));
@@ -40,11 +36,7 @@ fn nodes_that_stay_missing_are_requested_again() {
 
 #[test]
 fn missing_nodes_are_reported_to_another_node_if_the_first_stays_silent() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 30);
     b.roll(2, 60);
     b.disconnect(1);
@@ -68,11 +60,7 @@ fn without_a_standby_the_next_node_starts_where_the_last_one_ended() {
 
 #[test]
 fn a_roll_sent_twice_changes_nothing() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     assert_eq!(b.roll(1, 95), []);
     assert_eq!(b.held(1), [w(0, 90)]);
     assert_eq!(b.state(2), State::Live);
@@ -80,10 +68,7 @@ fn a_roll_sent_twice_changes_nothing() {
 
 #[test]
 fn a_roll_of_a_node_that_is_not_live_is_rejected_and_changes_nothing() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
+    let mut b = Bench::of_nodes(2);
     let before = b.queue.snapshot();
     assert_eq!(b.roll(2, 50), [refused(2, QueueError::NotReceiving("waiting"))]);
     assert_eq!(b.roll(9, 50), [refused(9, QueueError::NotSubscribed)]);
@@ -92,20 +77,13 @@ fn a_roll_of_a_node_that_is_not_live_is_rejected_and_changes_nothing() {
 
 #[test]
 fn a_roll_beyond_the_tip_is_brought_back_to_it() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
+    let mut b = Bench::of_nodes(2);
     assert_eq!(b.roll(1, 500), [stop(1), verify(1, w(0, 100)), live(2, 100, 100)]);
 }
 
 #[test]
 fn a_roll_before_the_window_leaves_all_of_it_to_the_next() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 50);
     assert_eq!(b.roll(2, 20), [stop(2), live(3, 50, 100)]);
     assert_eq!(b.held(2), []);
@@ -113,10 +91,7 @@ fn a_roll_before_the_window_leaves_all_of_it_to_the_next() {
 
 #[test]
 fn a_live_node_resumes_within_its_grace() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
+    let mut b = Bench::of_nodes(2);
     assert_eq!(b.disconnect(1), []);
     assert_eq!(b.pass(2 * S - 1), []);
     assert_eq!(b.step(rejoining(3, "a", &[], Some((0, 70)))), [joined(3), resume(3, 70)]);
@@ -125,10 +100,7 @@ fn a_live_node_resumes_within_its_grace() {
 
 #[test]
 fn after_the_grace_the_next_takes_the_whole_window() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
+    let mut b = Bench::of_nodes(2);
     b.disconnect(1);
     assert_eq!(b.queue.next_deadline_ns(), Some(b.now_ns + 2 * S));
     assert_eq!(b.pass(2 * S), [live(2, 0, 100)]);
@@ -191,11 +163,7 @@ fn a_live_node_without_a_successor_takes_up_where_it_was_even_after_its_grace() 
 
 #[test]
 fn a_lost_window_is_rebuilt_by_the_next_standby() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 90);
     assert_eq!(b.disconnect(1), []);
     assert_eq!(b.pass(2 * S), [rebuild(3, w(0, 90))]);
@@ -206,11 +174,7 @@ fn a_lost_window_is_rebuilt_by_the_next_standby() {
 
 #[test]
 fn a_lost_window_waits_for_the_next_node_and_one_is_requested() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     b.disconnect(1);
     assert_eq!(b.pass(2 * S), [need(1, 2, Some(2))]);
     assert_eq!(b.pass(29 * S), [], "said once");
@@ -220,11 +184,7 @@ fn a_lost_window_waits_for_the_next_node_and_one_is_requested() {
 
 #[test]
 fn the_live_window_comes_before_lost_ones() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     b.disconnect(1);
     b.disconnect(2);
     assert_eq!(b.pass(2 * S), [need(2, 2, None)]);
@@ -234,13 +194,7 @@ fn the_live_window_comes_before_lost_ones() {
 
 #[test]
 fn a_rebuild_that_does_not_fit_is_split() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
-    b.disconnect(1);
-    b.pass(2 * S);
+    let mut b = Bench::with_lost_window();
     b.join(3, "c");
     assert_eq!(b.roll(3, 40), [stop(3), verify(3, w(0, 40)), need(1, 3, Some(2))]);
     assert_eq!(b.held(3), [w(0, 40)]);
@@ -249,13 +203,7 @@ fn a_rebuild_that_does_not_fit_is_split() {
 
 #[test]
 fn a_rebuilding_node_that_dies_gives_the_window_back() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
-    b.disconnect(1);
-    b.pass(2 * S);
+    let mut b = Bench::with_lost_window();
     b.join(3, "c");
     b.join(4, "d");
     b.disconnect(3);
@@ -264,13 +212,7 @@ fn a_rebuilding_node_that_dies_gives_the_window_back() {
 
 #[test]
 fn a_finished_rebuild_reported_twice_changes_nothing() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
-    b.disconnect(1);
-    b.pass(2 * S);
+    let mut b = Bench::with_lost_window();
     b.join(3, "c");
     b.rebuilt(3, w(0, 90));
     assert_eq!(b.rebuilt(3, w(0, 90)), []);
@@ -279,13 +221,7 @@ fn a_finished_rebuild_reported_twice_changes_nothing() {
 
 #[test]
 fn a_rebuild_of_another_window_is_not_believed() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
-    b.disconnect(1);
-    b.pass(2 * S);
+    let mut b = Bench::with_lost_window();
     b.join(3, "c");
     assert_eq!(b.rebuilt(3, w(0, 80)), []);
     assert_eq!(b.state(3), State::Rebuilding { window: w(0, 90), rejections: 0 });
@@ -293,11 +229,7 @@ fn a_rebuild_of_another_window_is_not_believed() {
 
 #[test]
 fn a_proof_that_holds_is_shown() {
-    let mut b = Bench::new();
-    b.join(1, "a");
-    b.join(2, "b");
-    b.publish(100);
-    b.roll(1, 90);
+    let mut b = Bench::rolled();
     assert_eq!(b.queue.rows()[0].verified, Verified::Unknown);
     assert_eq!(b.proved(1, w(0, 90), true), []);
     assert_eq!(b.queue.rows()[0].verified, Verified::Yes);
@@ -305,11 +237,7 @@ fn a_proof_that_holds_is_shown() {
 
 #[test]
 fn a_window_whose_proof_differs_is_dropped_there_and_rebuilt_elsewhere() {
-    let mut b = Bench::new();
-    for (handle, node) in [(1, "a"), (2, "b"), (3, "c")] {
-        b.join(handle, node);
-    }
-    b.publish(100);
+    let mut b = Bench::of_nodes(3);
     b.roll(1, 90);
     let recheck = Action::Recheck { handle: Handle(1), window: w(0, 90) };
     assert_eq!(b.proved(1, w(0, 90), false), [recheck, rebuild(3, w(0, 90))]);
@@ -330,12 +258,29 @@ fn a_proof_that_differs_raises_an_alarm_that_names_the_window() {
 }
 
 #[test]
-fn rebuilding_for_a_proof_that_never_holds_comes_to_an_end() {
+fn a_window_without_a_proof_is_rebuilt_elsewhere() {
+    let mut b = Bench::of_nodes(3);
+    b.roll(1, 90);
+    let unproved = |handle, window| QueueEvent::Unproved { handle: Handle(handle), window, date: TODAY };
+    assert_eq!(b.all(unproved(1, w(0, 80))), [], "it does not hold this window");
+    let recheck = Action::Recheck { handle: Handle(1), window: w(0, 90) };
+    assert_eq!(b.step(unproved(1, w(0, 90))), [recheck, rebuild(3, w(0, 90))]);
+    assert_eq!(b.held(1), []);
+}
+
+#[test]
+fn a_window_that_was_proved_in_time_stays() {
     let mut b = Bench::new();
     b.join(1, "a");
-    b.join(2, "b");
     b.publish(100);
     b.roll(1, 90);
+    b.proved(1, w(0, 90), true);
+    assert_eq!(b.all(QueueEvent::Unproved { handle: Handle(1), window: w(0, 90), date: TODAY }), []);
+}
+
+#[test]
+fn rebuilding_for_a_proof_that_never_holds_comes_to_an_end() {
+    let mut b = Bench::rolled();
     b.proved(1, w(0, 90), false);
     for handle in 3..6 {
         b.join(handle, &format!("n{handle}"));

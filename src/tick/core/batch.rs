@@ -3,13 +3,20 @@
 /// Position of one update in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// Index of its table in [`super::Tables`].
+    /// Index of its table in [`super::Tables`]; `usize::MAX` for a record that is not an update.
     pub table: usize,
     pub rows: usize,
     /// Offset of its column objects, after the list head.
     pub columns: usize,
     /// Offset of the end of its record.
     pub end: usize,
+}
+
+impl Update {
+    /// Whether it is an update, and not another record.
+    pub fn is_update(&self) -> bool {
+        self.table != usize::MAX
+    }
 }
 
 /// Accepted updates that are not yet logged and published.
@@ -35,8 +42,15 @@ impl Batch {
         &self.bytes
     }
 
+    /// Returns the records in order, each with an index.
     pub fn updates(&self) -> &[Update] {
         &self.updates
+    }
+
+    /// Number of updates, without other records, and of their rows.
+    pub fn counts(&self) -> (u64, u64) {
+        let updates = self.updates.iter().filter(|update| update.is_update());
+        updates.fold((0, 0), |(count, rows), update| (count + 1, rows + update.rows as u64))
     }
 
     /// Returns the column objects of an update.
@@ -81,6 +95,28 @@ impl Batch {
     /// Drops the record at `start`.
     pub(super) fn take_back(&mut self, start: usize) {
         self.bytes.truncate(start);
+    }
+
+    /// Adds a record that is not an update. Returns its offset.
+    pub(super) fn push_other(&mut self, record: &[u8]) -> usize {
+        let start = self.begin(record);
+        let end = self.bytes.len();
+        self.updates.push(Update { table: usize::MAX, rows: 0, columns: end, end });
+        start
+    }
+
+    /// Replaces a record that [`Batch::push_other`] has added by another of the same length.
+    pub(super) fn set_other(&mut self, start: usize, record: &[u8]) {
+        match self.bytes.get_mut(start..start.saturating_add(record.len())) {
+            Some(old) => old.copy_from_slice(record),
+            None => crate::bug!("no record of {} bytes at {start}", record.len()),
+        }
+    }
+
+    /// Drops the last record, which [`Batch::push_other`] has added at `start`.
+    pub(super) fn take_back_other(&mut self, start: usize) {
+        self.bytes.truncate(start);
+        self.updates.pop();
     }
 
     /// Ends the record at `start` and adds its update.

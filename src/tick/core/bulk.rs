@@ -1,17 +1,27 @@
 //! Slow path for every other form of data: general columns, rows with lists, uniform rows, tables; also finds the reason of a rejection.
 
 use super::Stamp;
-use super::refusal::Reason;
+use super::coerce::{self, Mismatch};
+use super::refusal::{Found, Reason, listed};
 use super::schema::{ColumnSpec, TableSpec};
 use proto::view::VectorView;
 use proto::{Endian, Head, Limits, View, types};
+
+/// Which values a column accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Types {
+    /// Those of its own type.
+    Own,
+    /// Also those that its type holds unchanged (`coerce`).
+    Converted,
+}
 
 /// Appends the columns and returns the number of rows. `out` ends with the record's head.
 pub(super) fn columns(
     spec: &TableSpec,
     data: &[u8],
     stamp: Stamp,
-    limits: &Limits,
+    (limits, types): (&Limits, Types),
     out: &mut Vec<u8>,
 ) -> Result<usize, Reason> {
     let (view, used) = View::parse(data, Endian::Little, limits).map_err(Reason::Malformed)?;
@@ -21,7 +31,24 @@ pub(super) fn columns(
         return Err(Reason::Malformed(proto::DecodeError { kind, offset: used as u64 }));
     }
     let given = Given::of(spec, &view)?;
-    let time = spec.columns.first().ok_or(Reason::NoData { found: view.type_code() })?;
+    let appended = append_all(spec, &view, &given, stamp, (limits, types), out);
+    match given {
+        Given::Row { is_text: true, .. } if types == Types::Converted => {
+            appended.map_err(|reason| Reason::TextRow(Box::new(reason)))
+        }
+        _ => appended,
+    }
+}
+
+fn append_all(
+    spec: &TableSpec,
+    view: &View<'_>,
+    given: &Given<'_>,
+    stamp: Stamp,
+    (limits, types): (&Limits, Types),
+    out: &mut Vec<u8>,
+) -> Result<usize, Reason> {
+    let time = spec.columns.first().ok_or_else(|| Reason::NoData { found: Found::of(view) })?;
     let expected = spec.columns.len();
     let brings_time = given.count() == expected;
     let without_time = stamp.item(time.ty).is_some();
@@ -43,24 +70,42 @@ pub(super) fn columns(
     let skipped = usize::from(!brings_time);
     for (at, column) in spec.columns.iter().enumerate().skip(skipped) {
         let wrong = |found: Wrong| found.reason(spec, at, column.ty, rows);
-        given.append(at.saturating_sub(skipped), column, rows, limits, out).map_err(wrong)?;
+        let (start, place) = (out.len(), at.saturating_sub(skipped));
+        let appended = given.append(place, column, rows, limits, out);
+        match appended {
+            Err(Wrong::Type(_)) if types == Types::Converted => {
+                out.truncate(start);
+                given.append_converted(place, column, rows, limits, out).map_err(wrong)?;
+            }
+            appended => appended.map_err(wrong)?,
+        }
     }
     Ok(rows)
 }
 
 /// Why a column was rejected.
 enum Wrong {
-    Type(i8),
+    Type(Found),
+    /// A value in this row that the column's type does not have, in words.
+    Value(usize, String),
     Length(usize),
     /// Size in bytes that exceeds the limit of a record.
     Bytes(u64),
 }
 
 impl Wrong {
+    fn of(mismatch: Mismatch, found: Found, row: usize, words: impl FnOnce() -> String) -> Wrong {
+        match mismatch {
+            Mismatch::Type => Wrong::Type(found),
+            Mismatch::Value => Wrong::Value(row, words()),
+        }
+    }
+
     fn reason(self, spec: &TableSpec, at: usize, expected: i8, rows: usize) -> Reason {
         let column = spec.column_name(at);
         match self {
-            Wrong::Type(found) => Reason::ColumnType { column, expected, found },
+            Wrong::Type(found) => Reason::ColumnType { column, expected, found, coercible: false },
+            Wrong::Value(row, value) => Reason::ColumnValue { column, expected, row, value },
             Wrong::Length(found) => Reason::ColumnLength { column, expected: rows, found },
             Wrong::Bytes(bytes) => Reason::TooLong { bytes },
         }
@@ -69,8 +114,8 @@ impl Wrong {
 
 /// Data of an update, by its form.
 enum Given<'a> {
-    /// One row: one value for each column.
-    Row(Vec<View<'a>>),
+    /// One row: one value for each column; `is_text`: only its first value, a string, shows that it is one.
+    Row { items: Vec<View<'a>>, is_text: bool },
     /// One row whose items all have one type, which q turns into a vector.
     Uniform(VectorView<'a>),
     /// Columns of equal length.
@@ -82,9 +127,13 @@ impl<'a> Given<'a> {
         if let Some(list) = view.list() {
             let items: Vec<View<'a>> = list.iter().collect();
             let first = items.first().map_or(types::LIST, View::type_code);
-            // As in kdb+tick, the first item alone decides between one row and many.
-            if first < 0 {
-                return Ok(Given::Row(items));
+            // As in kdb+tick, the first item alone decides between one row and many. A string is no column, except of chars or of anything, so
+            // it begins a row, in place of a symbol.
+            let its_column = spec.columns.get(usize::from(items.len() != spec.columns.len()));
+            let is_text = first == types::CHAR
+                && its_column.is_some_and(|column| !matches!(column.ty, types::CHAR | types::LIST));
+            if first < 0 || is_text {
+                return Ok(Given::Row { items, is_text });
             }
             let rows = items.first().map_or(0, View::count);
             return Ok(Given::Columns(items, rows));
@@ -92,20 +141,23 @@ impl<'a> Given<'a> {
         if let Some(vector) = view.vector() {
             return Ok(Given::Uniform(vector));
         }
-        let Some(table) = view.table() else { return Err(Reason::NoData { found: view.type_code() }) };
+        let Some(table) = view.table() else { return Err(Reason::NoData { found: Found::of(view) }) };
         let names: Vec<&[u8]> = table.names.symbols().collect();
         let columns: Vec<View<'a>> = table.columns.iter().collect();
-        if let Some(unknown) = names.iter().find(|name| !spec.column_names.iter().any(|own| own == *name)) {
-            return Err(Reason::ColumnName { column: unknown.escape_ascii().to_string() });
-        }
-        let mut ordered = Vec::with_capacity(names.len());
+        let unknown = names.iter().copied().filter(|name| !spec.column_names.iter().any(|own| own == name));
+        let unknown = listed(unknown);
+        let (mut ordered, mut missing) = (Vec::with_capacity(names.len()), Vec::new());
         for (at, name) in spec.column_names.iter().enumerate() {
             match names.iter().position(|given| given == name).and_then(|at| columns.get(at)) {
                 Some(column) => ordered.push(*column),
                 // The time column may be missing.
                 None if at == 0 => {}
-                None => return Err(Reason::ColumnName { column: spec.column_name(at) }),
+                None => missing.push(name.as_slice()),
             }
+        }
+        let missing = listed(missing);
+        if !missing.is_empty() || !unknown.is_empty() {
+            return Err(Reason::ColumnNames { missing, unknown });
         }
         if ordered.len() != names.len() {
             return Err(Reason::ColumnCount { expected: spec.columns.len(), without_time: true, found: names.len() });
@@ -115,21 +167,21 @@ impl<'a> Given<'a> {
 
     fn count(&self) -> usize {
         match self {
-            Given::Row(items) | Given::Columns(items, _) => items.len(),
+            Given::Row { items, .. } | Given::Columns(items, _) => items.len(),
             Given::Uniform(vector) => vector.count,
         }
     }
 
     fn first_type(&self) -> i8 {
         match self {
-            Given::Row(items) | Given::Columns(items, _) => items.first().map_or(types::LIST, View::type_code),
+            Given::Row { items, .. } | Given::Columns(items, _) => items.first().map_or(types::LIST, View::type_code),
             Given::Uniform(vector) => vector.ty.saturating_neg(),
         }
     }
 
     fn rows(&self) -> usize {
         match self {
-            Given::Row(_) | Given::Uniform(_) => 1,
+            Given::Row { .. } | Given::Uniform(_) => 1,
             Given::Columns(_, rows) => *rows,
         }
     }
@@ -143,7 +195,7 @@ impl<'a> Given<'a> {
         out: &mut Vec<u8>,
     ) -> Result<(), Wrong> {
         match self {
-            Given::Row(items) => append_one(items.get(at).ok_or(Wrong::Length(0))?, column, out),
+            Given::Row { items, .. } => append_one(items.get(at).ok_or(Wrong::Length(0))?, column, out),
             Given::Uniform(vector) => append_uniform(vector, at, column, out),
             Given::Columns(items, _) => {
                 let item = items.get(at).ok_or(Wrong::Length(0))?;
@@ -155,6 +207,87 @@ impl<'a> Given<'a> {
             }
         }
     }
+}
+
+impl Given<'_> {
+    /// As [`Given::append`], for a column of another type.
+    fn append_converted(
+        &self,
+        at: usize,
+        column: &ColumnSpec,
+        rows: usize,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Wrong> {
+        let (start, to) = (out.len(), column.ty);
+        head(to, rows, out);
+        match self {
+            Given::Row { items, .. } => {
+                let item = items.get(at).ok_or(Wrong::Length(0))?;
+                let words = || coerce::object_in_words(item);
+                coerce::object(item, to, out).map_err(|mismatch| Wrong::of(mismatch, Found::of(item), 0, words))
+            }
+            Given::Uniform(vector) => {
+                let item = items(vector).nth(at).ok_or(Wrong::Length(vector.count))?;
+                let (found, words) =
+                    (Found::Object(vector.ty.saturating_neg()), || coerce::item_in_words(vector.ty, item));
+                coerce::item(vector.ty, item, to, out).map_err(|mismatch| Wrong::of(mismatch, found, 0, words))
+            }
+            Given::Columns(columns, _) => {
+                let given = columns.get(at).ok_or(Wrong::Length(0))?;
+                if given.type_code() < 0 {
+                    out.truncate(start);
+                    let mut one = Vec::new();
+                    head(to, 1, &mut one);
+                    let words = || coerce::object_in_words(given);
+                    coerce::object(given, to, &mut one)
+                        .map_err(|mismatch| Wrong::of(mismatch, Found::of(given), 0, words))?;
+                    return repeat_item(one.get(proto::HEAD_BYTES..).unwrap_or_default(), column, rows, limits, out);
+                }
+                let bytes = (rows as u64).saturating_mul(column.width.unwrap_or(1) as u64);
+                if bytes > limits.max_message_bytes {
+                    return Err(Wrong::Bytes(bytes));
+                }
+                column_converted(given, to, out)
+            }
+        }
+    }
+}
+
+/// Appends the items of a column of another type.
+fn column_converted(given: &View<'_>, to: i8, out: &mut Vec<u8>) -> Result<(), Wrong> {
+    if let Some(vector) = given.vector() {
+        // A character vector as long as the rows is more likely one string than a symbol for each of its characters.
+        if vector.ty == types::CHAR {
+            return Err(Wrong::Type(Found::Object(types::CHAR)));
+        }
+        for (row, item) in items(&vector).enumerate() {
+            let words = || coerce::item_in_words(vector.ty, item);
+            coerce::item(vector.ty, item, to, out)
+                .map_err(|mismatch| Wrong::of(mismatch, Found::Object(vector.ty), row, words))?;
+        }
+        return Ok(());
+    }
+    let list = given.list().ok_or_else(|| Wrong::Type(Found::of(given)))?;
+    for (row, item) in list.iter().enumerate() {
+        match item.type_code() == to.saturating_neg() {
+            true => out.extend_from_slice(item.raw().get(1..).unwrap_or_default()),
+            false => {
+                let words = || coerce::object_in_words(&item);
+                coerce::object(&item, to, out)
+                    .map_err(|mismatch| Wrong::of(mismatch, Found::in_list(&item), row, words))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bytes of each item of a vector, of a symbol without its NUL.
+fn items<'a>(vector: &VectorView<'a>) -> impl Iterator<Item = &'a [u8]> {
+    let width = types::width(vector.ty);
+    let fixed = vector.items.chunks_exact(width.unwrap_or(1)).take(if width.is_some() { vector.count } else { 0 });
+    let symbols = if width.is_none() { vector.count } else { 0 };
+    fixed.chain(vector.symbols().take(symbols))
 }
 
 /// Writes the head of a column. The count was read from a message, so it fits.
@@ -170,7 +303,7 @@ fn append_one(item: &View<'_>, column: &ColumnSpec, out: &mut Vec<u8>) -> Result
         return Ok(());
     }
     if item.type_code() != column.ty.saturating_neg() {
-        return Err(Wrong::Type(item.type_code()));
+        return Err(Wrong::Type(Found::of(item)));
     }
     head(column.ty, 1, out);
     out.extend_from_slice(item.raw().get(1..).unwrap_or_default());
@@ -186,7 +319,7 @@ fn append_uniform(vector: &VectorView<'_>, at: usize, column: &ColumnSpec, out: 
     } else if column.ty == vector.ty {
         head(column.ty, 1, out);
     } else {
-        return Err(Wrong::Type(atom));
+        return Err(Wrong::Type(Found::Object(atom)));
     }
     append_item(vector, at, out).ok_or(Wrong::Length(vector.count))
 }
@@ -226,9 +359,8 @@ fn append_as_list(vector: &VectorView<'_>, out: &mut Vec<u8>) {
 
 /// Appends a column of several rows.
 fn append_column(item: &View<'_>, column: &ColumnSpec, rows: usize, out: &mut Vec<u8>) -> Result<(), Wrong> {
-    let found = item.type_code();
     if item.count() != rows {
-        return Err(Wrong::Length(item.count()));
+        return Err(if item.is_null() { Wrong::Type(Found::Null) } else { Wrong::Length(item.count()) });
     }
     if let Some(vector) = item.vector() {
         if vector.ty == column.ty {
@@ -237,11 +369,11 @@ fn append_column(item: &View<'_>, column: &ColumnSpec, rows: usize, out: &mut Ve
         } else if column.ty == types::LIST {
             append_as_list(&vector, out);
         } else {
-            return Err(Wrong::Type(found));
+            return Err(Wrong::Type(Found::of(item)));
         }
         return Ok(());
     }
-    let Some(list) = item.list() else { return Err(Wrong::Type(found)) };
+    let Some(list) = item.list() else { return Err(Wrong::Type(Found::of(item))) };
     head(column.ty, rows, out);
     for entry in list.iter() {
         if column.ty == types::LIST {
@@ -250,7 +382,7 @@ fn append_column(item: &View<'_>, column: &ColumnSpec, rows: usize, out: &mut Ve
             // A general list of atoms of one type, which some clients send instead of a vector.
             out.extend_from_slice(entry.raw().get(1..).unwrap_or_default());
         } else {
-            return Err(Wrong::Type(if entry.type_code() < 0 { entry.type_code() } else { found }));
+            return Err(Wrong::Type(Found::in_list(&entry)));
         }
     }
     Ok(())
@@ -261,8 +393,13 @@ fn repeat(atom: &View<'_>, column: &ColumnSpec, rows: usize, limits: &Limits, ou
     let item = match column.ty {
         types::LIST => atom.raw(),
         ty if ty.saturating_neg() == atom.type_code() => atom.raw().get(1..).unwrap_or_default(),
-        _ => return Err(Wrong::Type(atom.type_code())),
+        _ => return Err(Wrong::Type(Found::of(atom))),
     };
+    repeat_item(item, column, rows, limits, out)
+}
+
+/// Appends the bytes of an item for every row.
+fn repeat_item(item: &[u8], column: &ColumnSpec, rows: usize, limits: &Limits, out: &mut Vec<u8>) -> Result<(), Wrong> {
     // A long symbol and many rows expand to far more bytes than the message had.
     let bytes = (item.len() as u64).saturating_mul(rows as u64);
     if bytes > limits.max_message_bytes {

@@ -22,12 +22,27 @@ pub fn recognise(body: &[u8]) -> Option<Call<'_>> {
     if (head.ty, head.count()) != (types::LIST, 3) {
         return None;
     }
+    let (table, data) = table(rest)?;
+    Some(Call { table, data })
+}
+
+/// Returns the table name of a call with more items, the number of items, and what follows the name.
+pub(super) fn longer(body: &[u8]) -> Option<(usize, &[u8], &[u8])> {
+    let (head, rest) = Head::split(body)?;
+    if head.ty != types::LIST || head.count() <= 3 {
+        return None;
+    }
+    let (table, rest) = table(rest)?;
+    Some((head.count(), table, rest))
+}
+
+/// Returns the table name after `.u.upd`, and what follows it.
+fn table(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = rest.strip_prefix(b"\xf5.u.upd\0").or_else(|| match chars(rest)? {
         (b".u.upd", rest) => Some(rest),
         _ => None,
     })?;
-    let (table, data) = name(rest)?;
-    Some(Call { table, data })
+    name(rest)
 }
 
 /// Returns the text of the character vector at the start of `bytes`, and the remaining bytes.

@@ -8,17 +8,24 @@
 pub mod batch;
 mod bulk;
 pub mod call;
+mod coerce;
+mod nearest;
 pub mod older;
 mod plain;
 pub mod refusal;
 pub mod schema;
+pub mod sequenced;
 
 #[cfg(test)]
 mod tests;
 
+use bulk::Types;
+
 pub use batch::{Batch, Update};
+pub use call::Call;
 pub use refusal::{Reason, Refusal};
 pub use schema::{TableSpec, Tables};
+pub use sequenced::publish_sequenced;
 
 use proto::time::DAY_NS;
 use proto::types;
@@ -47,8 +54,30 @@ impl Stamp {
 /// the same depth limit as the tickerplant.
 const LEVELS_AROUND: usize = 4;
 
-/// Checks an update and appends it to the batch. Returns its table and number of rows. An update without rows is accepted and not
-/// recorded.
+/// Rules for the updates of a tickerplant.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    pub limits: &'a proto::Limits,
+    /// Values of other types are converted where nothing is lost (`--coerce`).
+    pub coerce: bool,
+}
+
+impl<'a> Rules<'a> {
+    /// Rules without conversions: for what a log contains.
+    pub fn exact(limits: &'a proto::Limits) -> Rules<'a> {
+        Rules { limits, coerce: false }
+    }
+}
+
+/// An accepted update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub update: Update,
+    /// Some of its values were converted.
+    pub is_coerced: bool,
+}
+
+/// Checks an update and appends it to the batch. An update without rows is accepted and not recorded.
 ///
 /// # Errors
 /// Why the update is rejected; the batch is unchanged.
@@ -56,36 +85,53 @@ pub fn publish(
     tables: &Tables,
     call: &call::Call<'_>,
     stamp: Stamp,
-    limits: &proto::Limits,
+    rules: Rules<'_>,
     batch: &mut Batch,
-) -> Result<Update, Refusal> {
+) -> Result<Accepted, Refusal> {
+    let wrong = |reason| Refusal { table: call.table.to_vec(), reason };
     let Some((index, spec)) = tables.find(call.table) else {
-        return Err(Refusal { table: call.table.to_vec(), reason: Reason::UnknownTable });
+        return Err(wrong(Reason::UnknownTable { tables: nearest::tables_like(tables, call.table) }));
     };
+    let limits = rules.limits;
+    let mut is_coerced = false;
     let start = batch.begin(&spec.record_head);
     let columns = match plain::columns(spec, call.data, stamp, batch.bytes_mut()) {
         Some(rows) => Ok(rows),
         // A less common form, or invalid data: the slow path accepts it or finds the reason.
         None => {
-            batch.restart(start, &spec.record_head);
             let limits = proto::Limits { max_depth: limits.max_depth.saturating_sub(LEVELS_AROUND), ..*limits };
-            bulk::columns(spec, call.data, stamp, &limits, batch.bytes_mut())
+            let mut attempt = |types| {
+                batch.restart(start, &spec.record_head);
+                bulk::columns(spec, call.data, stamp, (&limits, types), batch.bytes_mut())
+            };
+            match attempt(Types::Own) {
+                // Only an update that would be rejected for a type is converted, or, without `--coerce`, tested for the remedy.
+                Err(Reason::ColumnType { column, expected, found, .. }) => match attempt(Types::Converted) {
+                    Ok(_) if !rules.coerce => Err(Reason::ColumnType { column, expected, found, coercible: true }),
+                    Err(_) if !rules.coerce => Err(Reason::ColumnType { column, expected, found, coercible: false }),
+                    converted => {
+                        is_coerced = true;
+                        converted
+                    }
+                },
+                own => own,
+            }
         }
     };
     match columns {
         Ok(0) => {
             batch.take_back(start);
-            Ok(Update { table: index, rows: 0, columns: start, end: start })
+            Ok(Accepted { update: Update { table: index, rows: 0, columns: start, end: start }, is_coerced })
         }
         Ok(_) if batch.bytes().len().saturating_sub(start) as u64 > longest(spec, limits) => {
             let bytes = batch.bytes().len().saturating_sub(start) as u64;
             batch.take_back(start);
-            Err(Refusal { table: call.table.to_vec(), reason: Reason::TooLong { bytes } })
+            Err(wrong(Reason::TooLong { bytes }))
         }
-        Ok(rows) => Ok(batch.finish(index, start, spec.record_head.len(), rows)),
+        Ok(rows) => Ok(Accepted { update: batch.finish(index, start, spec.record_head.len(), rows), is_coerced }),
         Err(reason) => {
             batch.take_back(start);
-            Err(Refusal { table: call.table.to_vec(), reason })
+            Err(wrong(reason))
         }
     }
 }

@@ -18,8 +18,8 @@ fn start(newest_log: Option<Date>, now_ns: i64) -> Day {
 }
 
 fn start_on(newest_log: Option<Date>, now_ns: i64, today: Option<Date>) -> Day {
-    let believed = Believed { jump_ns: 3 * DAY_NS, pause_ns: 31 * DAY_NS, today };
-    Day::start(newest_log, calendar(now_ns), at(now_ns), believed)
+    let clock_limits = ClockLimits { jump_ns: 3 * DAY_NS, pause_ns: 31 * DAY_NS, today };
+    Day::start(newest_log, calendar(now_ns), at(now_ns), clock_limits)
 }
 
 /// Carries out all actions; `fails` selects those that fail.
@@ -104,8 +104,8 @@ fn one_day_may_be_ended_ahead_of_the_calendar_and_more_by_force() {
     assert!(!day.may_end_by_hand(calendar(NOON_NS), true), "no further than the clock may jump");
     assert!(day.may_end_by_hand(calendar(NOON_NS + DAY_NS), true), "one more on the next calendar day");
     assert!(day.may_end_by_hand(calendar(NOON_NS + 3 * DAY_NS), false), "the calendar has caught up");
-    let believed = Believed { jump_ns: 0, pause_ns: 0, today: None };
-    let mut day = Day::start(None, calendar(NOON_NS), at(NOON_NS), believed);
+    let clock_limits = ClockLimits { jump_ns: 0, pause_ns: 0, today: None };
+    let mut day = Day::start(None, calendar(NOON_NS), at(NOON_NS), clock_limits);
     assert!(day.may_end_by_hand(calendar(NOON_NS), false), "once, whatever the limit");
     run(&mut day, DayEvent::Manual, NOON_NS, |_| false);
     assert!(!day.may_end_by_hand(calendar(NOON_NS), true));
@@ -193,9 +193,9 @@ fn a_restart_after_an_end_by_hand_stays_in_the_new_day() {
 }
 
 /// What the tickerplant does when it checks the clocks.
-fn look(day: &mut Day, now: Now) -> Vec<Action> {
+fn due_actions(day: &mut Day, now: Now) -> Vec<Action> {
     if day.has_changed(now) {
-        day.look(now, calendar(now.wall_ns));
+        day.check_clock(now, calendar(now.wall_ns));
     }
     if !day.is_due(now) {
         return Vec::new();
@@ -214,10 +214,10 @@ fn a_clock_ten_years_ahead_for_two_seconds_ends_no_day() {
     const SECOND_NS: i64 = 1_000_000_000;
     let mut day = start(None, NOON_NS);
     let ahead = |ns| Now { wall_ns: ns + 3652 * DAY_NS, steady_ns: ns };
-    assert_eq!(look(&mut day, ahead(NOON_NS + SECOND_NS)), vec![]);
-    assert_eq!(look(&mut day, ahead(NOON_NS + 2 * SECOND_NS)), vec![]);
-    assert_eq!(look(&mut day, at(NOON_NS + 3 * SECOND_NS)), vec![]);
-    assert_eq!(look(&mut day, at(DAY_NS)), roll(0, 1));
+    assert_eq!(due_actions(&mut day, ahead(NOON_NS + SECOND_NS)), vec![]);
+    assert_eq!(due_actions(&mut day, ahead(NOON_NS + 2 * SECOND_NS)), vec![]);
+    assert_eq!(due_actions(&mut day, at(NOON_NS + 3 * SECOND_NS)), vec![]);
+    assert_eq!(due_actions(&mut day, at(DAY_NS)), roll(0, 1));
 }
 
 #[test]
@@ -225,11 +225,11 @@ fn days_end_by_the_steady_clock_while_the_wall_clock_is_wrong() {
     for off in [3652 * DAY_NS, -3652 * DAY_NS] {
         let mut day = start(None, NOON_NS);
         let wrong = |ns| Now { wall_ns: ns + off, steady_ns: ns };
-        assert_eq!(look(&mut day, wrong(DAY_NS - 1)), vec![]);
-        assert_eq!(look(&mut day, wrong(DAY_NS)), roll(0, 1));
-        assert_eq!(look(&mut day, wrong(2 * DAY_NS)), roll(1, 2));
-        assert_eq!(look(&mut day, at(2 * DAY_NS + NOON_NS)), vec![]);
-        assert_eq!(look(&mut day, at(3 * DAY_NS)), roll(2, 3));
+        assert_eq!(due_actions(&mut day, wrong(DAY_NS - 1)), vec![]);
+        assert_eq!(due_actions(&mut day, wrong(DAY_NS)), roll(0, 1));
+        assert_eq!(due_actions(&mut day, wrong(2 * DAY_NS)), roll(1, 2));
+        assert_eq!(due_actions(&mut day, at(2 * DAY_NS + NOON_NS)), vec![]);
+        assert_eq!(due_actions(&mut day, at(3 * DAY_NS)), roll(2, 3));
     }
 }
 
@@ -237,9 +237,9 @@ fn days_end_by_the_steady_clock_while_the_wall_clock_is_wrong() {
 fn a_step_within_the_limit_ends_the_day_and_a_pause_of_the_machine_too() {
     let mut day = start(None, NOON_NS);
     let ahead = |ns| Now { wall_ns: ns + 2 * DAY_NS, steady_ns: ns };
-    assert_eq!(look(&mut day, ahead(NOON_NS)), roll(0, 2));
+    assert_eq!(due_actions(&mut day, ahead(NOON_NS)), roll(0, 2));
     // Both clocks count 30 days of suspend.
-    assert_eq!(look(&mut day, at(30 * DAY_NS)), roll(2, 30));
+    assert_eq!(due_actions(&mut day, at(30 * DAY_NS)), roll(2, 30));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_clock_set_back_does_not_put_off_a_roll_that_failed() {
     let full = |action| matches!(action, Action::RollLog { .. });
     run(&mut day, DayEvent::Clock(calendar(DAY_NS)), DAY_NS, full);
     let back = Now { wall_ns: DAY_NS - NOON_NS, steady_ns: DAY_NS + RETRY_NS };
-    assert_eq!(look(&mut day, back), roll(0, 1));
+    assert_eq!(due_actions(&mut day, back), roll(0, 1));
 }
 
 #[test]
@@ -265,14 +265,14 @@ fn a_machine_that_boots_with_a_clock_far_behind_is_set_right_later() {
     for (log, rolls) in [(20_000, vec![]), (19_999, roll(19_999, 20_000))] {
         let mut day = start(Some(Date(log)), booted);
         assert!(day.stuck_ahead(calendar(booted)).is_some());
-        assert_eq!(look(&mut day, at(booted + 1)), vec![]);
+        assert_eq!(due_actions(&mut day, at(booted + 1)), vec![]);
         let right = |ns| Now { wall_ns: YEARS_NS + ns, steady_ns: ns };
-        assert_eq!(look(&mut day, right(booted + 2)), rolls);
+        assert_eq!(due_actions(&mut day, right(booted + 2)), rolls);
         assert_eq!((day.jump_ns(right(booted + 3)), day.stuck_ahead(calendar(YEARS_NS + booted))), (None, None));
-        assert_eq!(look(&mut day, right(DAY_NS)), roll(20_000, 20_001));
+        assert_eq!(due_actions(&mut day, right(DAY_NS)), roll(20_000, 20_001));
         // From here on the clock is trusted no more than any other.
         let ahead = Now { wall_ns: 2 * YEARS_NS, steady_ns: DAY_NS + 1 };
-        assert_eq!((look(&mut day, ahead), day.jump_ns(ahead).is_some()), (vec![], true));
+        assert_eq!((due_actions(&mut day, ahead), day.jump_ns(ahead).is_some()), (vec![], true));
     }
 }
 
@@ -284,9 +284,9 @@ fn days_on(days: i64, ns: i64) -> Now {
 }
 
 fn start_late(days: i64, today: Option<Date>) -> Day {
-    let believed = Believed { jump_ns: 3 * DAY_NS, pause_ns: 31 * DAY_NS, today };
+    let clock_limits = ClockLimits { jump_ns: 3 * DAY_NS, pause_ns: 31 * DAY_NS, today };
     let now = days_on(days, 0);
-    Day::start(Some(Date(0)), calendar(now.wall_ns), now, believed)
+    Day::start(Some(Date(0)), calendar(now.wall_ns), now, clock_limits)
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_start_with_a_clock_ten_years_ahead_ends_no_day() {
     let now = days_on(TEN_YEARS, 0);
     assert_eq!((day.too_late(calendar(now.wall_ns)), day.is_due(now)), (Some(TEN_YEARS), false));
     for ns in [0, NOON_NS, 10 * DAY_NS] {
-        assert_eq!((look(&mut day, days_on(TEN_YEARS, ns)), day.doubts_clock()), (vec![], true));
+        assert_eq!((due_actions(&mut day, days_on(TEN_YEARS, ns)), day.ignores_wall_clock()), (vec![], true));
     }
 }
 
@@ -303,28 +303,28 @@ fn a_start_with_a_clock_ten_years_ahead_ends_no_day() {
 fn a_clock_that_was_ahead_at_the_start_is_followed_once_it_is_set_right() {
     for (right, rolls) in [(0, vec![]), (1, roll(0, 1)), (31, roll(0, 31))] {
         let mut day = start_late(TEN_YEARS, None);
-        assert_eq!((look(&mut day, days_on(right, 0)), day.doubts_clock()), (rolls, false), "{right}");
+        assert_eq!((due_actions(&mut day, days_on(right, 0)), day.ignores_wall_clock()), (rolls, false), "{right}");
         assert_eq!(day.jump_ns(days_on(right, 1)), None);
         let (from, to) = (i32::try_from(right).unwrap(), i32::try_from(right + 1).unwrap());
-        assert_eq!(look(&mut day, days_on(right, NOON_NS)), roll(from, to), "the next day begins in its time");
+        assert_eq!(due_actions(&mut day, days_on(right, NOON_NS)), roll(from, to), "the next day begins in its time");
     }
 }
 
 #[test]
 fn a_clock_that_was_ahead_at_the_start_and_is_set_too_far_back_is_doubted_still() {
     let mut day = start_late(TEN_YEARS, None);
-    assert_eq!(look(&mut day, days_on(-TEN_YEARS, 0)), vec![]);
+    assert_eq!(due_actions(&mut day, days_on(-TEN_YEARS, 0)), vec![]);
     assert_eq!(day.stuck_ahead(calendar(days_on(-TEN_YEARS, 0).wall_ns)), Some(TEN_YEARS));
-    assert_eq!(look(&mut day, days_on(1, 0)), roll(0, 1));
+    assert_eq!(due_actions(&mut day, days_on(1, 0)), roll(0, 1));
 }
 
 #[test]
 fn a_start_after_a_long_pause_begins_today_and_after_one_too_long_if_the_operator_says_so() {
-    assert_eq!(look(&mut start_late(31, None), days_on(31, 0)), roll(0, 31));
+    assert_eq!(due_actions(&mut start_late(31, None), days_on(31, 0)), roll(0, 31));
     let today = |days: i64| Some(Date(i32::try_from(days).unwrap()));
-    assert_eq!(look(&mut start_late(32, None), days_on(32, 0)), vec![]);
-    assert_eq!(look(&mut start_late(32, today(32)), days_on(32, 0)), roll(0, 32));
-    assert_eq!(look(&mut start_late(TEN_YEARS, today(32)), days_on(TEN_YEARS, 0)), vec![], "of another day");
+    assert_eq!(due_actions(&mut start_late(32, None), days_on(32, 0)), vec![]);
+    assert_eq!(due_actions(&mut start_late(32, today(32)), days_on(32, 0)), roll(0, 32));
+    assert_eq!(due_actions(&mut start_late(TEN_YEARS, today(32)), days_on(TEN_YEARS, 0)), vec![], "of another day");
 }
 
 #[test]
@@ -332,6 +332,6 @@ fn a_day_is_ended_by_hand_and_tried_again_while_the_clock_is_doubted() {
     let mut day = start_late(TEN_YEARS, None);
     let full = |action| matches!(action, Action::RollLog { .. });
     run(&mut day, DayEvent::Manual, NOON_NS, full);
-    assert_eq!(look(&mut day, days_on(TEN_YEARS, RETRY_NS)), roll(0, 1));
-    assert_eq!((look(&mut day, days_on(TEN_YEARS, DAY_NS)), day.doubts_clock()), (vec![], true));
+    assert_eq!(due_actions(&mut day, days_on(TEN_YEARS, RETRY_NS)), roll(0, 1));
+    assert_eq!((due_actions(&mut day, days_on(TEN_YEARS, DAY_NS)), day.ignores_wall_clock()), (vec![], true));
 }

@@ -66,13 +66,13 @@ impl Trust {
         self.max_jump_ns
     }
 
-    /// Whether [`Trust::look`] has a change to report.
+    /// Whether the next [`Trust::check`] would report that the wall clock became wrong, or right again.
     pub fn has_changed(&self, now: Now) -> bool {
         self.followed != self.jump_ns(now).is_none()
     }
 
     /// Reports each change once.
-    pub fn look(&mut self, now: Now) -> Option<Change> {
+    pub fn check(&mut self, now: Now) -> Option<Change> {
         let jump = self.jump_ns(now);
         match (std::mem::replace(&mut self.followed, jump.is_none()), jump) {
             (true, Some(off)) => Some(Change::Jumped(off)),
@@ -115,7 +115,7 @@ mod tests {
     fn steps_within_the_limit_are_followed() {
         let mut trust = trust();
         for off in [0, 3 * DAY, -3 * DAY, 3600 * SECOND] {
-            assert_eq!(trust.look(after(DAY, off)), None);
+            assert_eq!(trust.check(after(DAY, off)), None);
             assert_eq!(trust.time_ns(after(DAY, off)), 101 * DAY + off);
         }
     }
@@ -124,12 +124,12 @@ mod tests {
     fn a_jump_is_not_followed_until_the_clock_is_back() {
         for off in [YEARS, -YEARS, 3 * DAY + 1] {
             let mut trust = trust();
-            assert_eq!(trust.look(after(DAY, off)), Some(Change::Jumped(off)));
-            assert_eq!((trust.look(after(2 * DAY, off)), trust.jump_ns(after(2 * DAY, off))), (None, Some(off)));
+            assert_eq!(trust.check(after(DAY, off)), Some(Change::Jumped(off)));
+            assert_eq!((trust.check(after(2 * DAY, off)), trust.jump_ns(after(2 * DAY, off))), (None, Some(off)));
             assert_eq!(trust.time_ns(after(2 * DAY, off)), 102 * DAY, "the steady clock goes on");
             trust.agree(after(2 * DAY, off));
             assert_eq!(trust.jump_ns(after(2 * DAY, off)), Some(off), "the end of a day does not make it right");
-            assert_eq!(trust.look(after(2 * DAY, SECOND)), Some(Change::Back));
+            assert_eq!(trust.check(after(2 * DAY, SECOND)), Some(Change::Back));
             assert_eq!(trust.time_ns(after(2 * DAY, SECOND)), 102 * DAY + SECOND);
         }
     }
@@ -138,7 +138,7 @@ mod tests {
     fn corrections_of_many_days_do_not_add_up() {
         let mut trust = trust();
         for day in 1..10 {
-            assert_eq!(trust.look(after(day * DAY, 2 * day * DAY)), None);
+            assert_eq!(trust.check(after(day * DAY, 2 * day * DAY)), None);
             trust.agree(after(day * DAY, 2 * day * DAY));
         }
     }
@@ -149,7 +149,7 @@ mod tests {
             for second in [i64::MIN, 0, i64::MAX] {
                 let now = |ns| Now { wall_ns: ns, steady_ns: ns };
                 let mut trust = Trust::start(now(first), i64::MAX);
-                trust.look(Now { wall_ns: second, steady_ns: first });
+                trust.check(Now { wall_ns: second, steady_ns: first });
                 trust.time_ns(now(second));
                 trust.agree(now(second));
             }

@@ -9,6 +9,7 @@
 //! reads, and so catches up even with a feed that never pauses.
 
 mod behind;
+mod progress;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use super::lane::{LaneKey, LaneSpec};
 use crate::less;
 use behind::{CatchUpState, Mark};
 use bytes::Bytes;
+pub use progress::{CaughtUp, Progress};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -28,6 +30,10 @@ pub trait Outboxes<K> {
     fn waiting_bytes(&self, subscriber: K) -> usize;
     /// Bytes queued for all subscribers.
     fn all_waiting_bytes(&self) -> usize;
+    /// Whether more is queued for the subscriber's user than the user may hold.
+    fn is_user_full(&self, _subscriber: K) -> bool {
+        false
+    }
     fn send(&mut self, subscriber: K, messages: Bytes);
     /// Requests a call of [`Feed::pump`] once at most that many bytes are queued.
     fn notify_below(&mut self, subscriber: K, bytes: usize);
@@ -86,11 +92,13 @@ pub struct SlowConsumers {
     pub full: u64,
     /// All send buffers together exceeded their limit.
     pub crowded: u64,
+    /// Those of its user did.
+    pub user: u64,
 }
 
 impl SlowConsumers {
     pub fn all(self) -> u64 {
-        self.full.saturating_add(self.crowded)
+        self.full.saturating_add(self.crowded).saturating_add(self.user)
     }
 }
 
@@ -106,12 +114,31 @@ pub enum FeedError {
 struct Lane<K> {
     spec: Arc<LaneSpec>,
     members: Vec<K>,
+    /// Rows sent to each member since the group began.
+    rows: u64,
 }
 
 struct Subscriber {
     spec: Arc<LaneSpec>,
     /// `None` while live.
     behind: Option<CatchUpState>,
+    /// Rows sent to it before it joined its fan-out group.
+    rows: u64,
+    /// Rows sent to the members of its group before it joined; `None` while it is in no group.
+    joined_rows: Option<u64>,
+}
+
+impl Subscriber {
+    fn new(spec: Arc<LaneSpec>) -> Subscriber {
+        Subscriber { spec, behind: None, rows: 0, joined_rows: None }
+    }
+
+    /// Counts what its group was sent until it leaves it.
+    fn leaves(&mut self, group_rows: u64) {
+        if let Some(joined) = self.joined_rows.take() {
+            self.rows = self.rows.saturating_add(group_rows.saturating_sub(joined));
+        }
+    }
 }
 
 /// Fan-out groups and subscribers of a tickerplant.
@@ -131,6 +158,8 @@ pub struct Feed<K> {
     recent: VecDeque<Batch>,
     recent_bytes: usize,
     demotions: SlowConsumers,
+    /// Slow consumers since [`Feed::take_slow`].
+    slow: Vec<K>,
 }
 
 impl<K: Copy + Ord> Feed<K> {
@@ -148,6 +177,7 @@ impl<K: Copy + Ord> Feed<K> {
             recent: VecDeque::new(),
             recent_bytes: 0,
             demotions: SlowConsumers::default(),
+            slow: Vec::new(),
         }
     }
 
@@ -196,7 +226,7 @@ impl<K: Copy + Ord> Feed<K> {
     /// Sends a batch to every fan-out group outside batch mode. Returns the batch for reuse, unless it is kept for catch-up.
     pub fn publish(&mut self, batch: Batch, outboxes: &mut (impl Outboxes<K> + ?Sized)) -> Batch {
         let first = Position { day: self.day, index: self.tip };
-        self.tell(&batch, false, first, outboxes);
+        self.fan_out(&batch, false, first, outboxes);
         self.tip = batch.tip();
         let next = self.tip;
         if self.behind == 0 {
@@ -232,16 +262,17 @@ impl<K: Copy + Ord> Feed<K> {
     /// Sends `merged` to the groups of batch mode: the rows of all updates up to the tip that they have not received.
     pub fn publish_merged(&mut self, merged: &Batch, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let first = Position { day: self.day, index: self.merged_tip };
-        self.tell(merged, true, first, outboxes);
+        self.fan_out(merged, true, first, outboxes);
         self.merged_tip = self.tip;
     }
 
-    fn tell(&mut self, batch: &Batch, merged: bool, first: Position, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
+    fn fan_out(&mut self, batch: &Batch, merged: bool, first: Position, outboxes: &mut (impl Outboxes<K> + ?Sized)) {
         let mut slow = Vec::new();
         for lane in self.lanes.values_mut().filter(|lane| lane.spec.key.merged == merged) {
-            let mut frames = Vec::new();
+            let (mut frames, mut rows) = (Vec::new(), 0u64);
             for (update, index) in batch.updates().iter().zip(batch.first_index()..) {
-                lane.spec.encode(&self.tables, batch, update, index, &mut frames);
+                let sent = lane.spec.encode(&self.tables, batch, update, index, &mut frames);
+                rows = rows.saturating_add(sent as u64);
             }
             if frames.is_empty() {
                 continue;
@@ -251,19 +282,29 @@ impl<K: Copy + Ord> Feed<K> {
             let limit = if crowded { self.limits.crowded_outbox_bytes } else { self.limits.outbox_bytes };
             lane.members.retain(|member| {
                 let bytes = outboxes.waiting_bytes(*member).saturating_add(frames.len());
-                let fits = bytes <= limit;
+                let is_shared = bytes > self.limits.crowded_outbox_bytes && outboxes.is_user_full(*member);
+                let fits = bytes <= limit && !is_shared;
                 if fits {
                     outboxes.send(*member, frames.clone());
                 } else {
-                    slow.push((*member, bytes > self.limits.outbox_bytes));
+                    slow.push((*member, bytes > self.limits.outbox_bytes, is_shared));
+                    if let Some(found) = self.subscribers.get_mut(member) {
+                        found.leaves(lane.rows);
+                    }
                 }
                 fits
             });
+            lane.rows = lane.rows.saturating_add(rows);
         }
-        for (subscriber, is_full) in slow {
-            let count = if is_full { &mut self.demotions.full } else { &mut self.demotions.crowded };
+        for (subscriber, is_full, is_shared) in slow {
+            let count = match (is_full, is_shared) {
+                (true, _) => &mut self.demotions.full,
+                (false, true) => &mut self.demotions.user,
+                (false, false) => &mut self.demotions.crowded,
+            };
             *count = count.saturating_add(1);
             self.fall_behind(subscriber, first);
+            self.slow.push(subscriber);
             outboxes.notify_below(subscriber, self.limits.low_bytes);
         }
     }
@@ -285,7 +326,8 @@ impl<K: Copy + Ord> Feed<K> {
         if spec.key.is_empty() {
             self.subscribers.remove(&subscriber);
         } else {
-            self.subscribers.insert(subscriber, Subscriber { spec: Arc::clone(&spec), behind: None });
+            let found = self.subscribers.entry(subscriber).or_insert_with(|| Subscriber::new(Arc::clone(&spec)));
+            found.spec = Arc::clone(&spec);
             self.join_lane(subscriber, spec);
         }
         Ok(())
@@ -327,7 +369,7 @@ impl<K: Copy + Ord> Feed<K> {
 
     fn restart(&mut self, subscriber: K, spec: Arc<LaneSpec>, first: u64) {
         self.remove(subscriber);
-        self.subscribers.insert(subscriber, Subscriber { spec, behind: None });
+        self.subscribers.insert(subscriber, Subscriber::new(spec));
         let from = Position { day: self.day, index: first.min(self.tip) };
         self.fall_behind(subscriber, from);
     }
@@ -374,7 +416,8 @@ impl<K: Copy + Ord> Feed<K> {
             if behind.reading.is_some() {
                 return None;
             }
-            let low = if self.limits.is_crowded(outboxes) { 0 } else { self.limits.low_bytes };
+            let is_crowded = self.limits.is_crowded(outboxes) || outboxes.is_user_full(subscriber);
+            let low = if is_crowded { 0 } else { self.limits.low_bytes };
             if outboxes.waiting_bytes(subscriber) > low {
                 outboxes.notify_below(subscriber, low);
                 return None;
@@ -407,10 +450,11 @@ impl<K: Copy + Ord> Feed<K> {
                 return None;
             }
             let spec = Arc::clone(&found.spec);
-            if let Some((frames, reached)) = self.recent_messages(&spec, next, until) {
-                let behind = self.subscribers.get_mut(&subscriber)?.behind.as_mut()?;
-                behind.next.index = reached;
-                outboxes.send(subscriber, frames);
+            if let Some(CaughtUp { messages, reached, rows }) = self.recent_messages(&spec, next, until) {
+                let found = self.subscribers.get_mut(&subscriber)?;
+                found.rows = found.rows.saturating_add(rows);
+                found.behind.as_mut()?.next.index = reached;
+                outboxes.send(subscriber, messages);
                 continue;
             }
             self.next_serial = self.next_serial.wrapping_add(1);
@@ -421,31 +465,30 @@ impl<K: Copy + Ord> Feed<K> {
         }
     }
 
-    /// Takes the result of a read: messages, and the index after the last update that they cover. Call [`Feed::pump`] next. Returns false
-    /// if the read is obsolete.
+    /// Takes the result of a read. Call [`Feed::pump`] next. Returns false if the read is obsolete.
     pub fn chunk(
         &mut self,
         subscriber: K,
         serial: u64,
-        messages: Bytes,
-        reached: u64,
+        read: CaughtUp,
         outboxes: &mut (impl Outboxes<K> + ?Sized),
     ) -> bool {
-        let behind = self.subscribers.get_mut(&subscriber).and_then(|found| found.behind.as_mut());
-        let Some(behind) = behind.filter(|behind| behind.reading == Some(serial)) else { return false };
+        let Some(found) = self.subscribers.get_mut(&subscriber) else { return false };
+        let Some(behind) = found.behind.as_mut().filter(|behind| behind.reading == Some(serial)) else { return false };
         behind.reading = None;
-        behind.next.index = reached;
-        outboxes.send(subscriber, messages);
+        behind.next.index = read.reached;
+        found.rows = found.rows.saturating_add(read.rows);
+        outboxes.send(subscriber, read.messages);
         true
     }
 
     /// Returns about one chunk of messages from `next` on as far as the updates are in memory, and the index after the last of them.
-    fn recent_messages(&self, spec: &LaneSpec, next: Position, until: u64) -> Option<(Bytes, u64)> {
+    fn recent_messages(&self, spec: &LaneSpec, next: Position, until: u64) -> Option<CaughtUp> {
         let first = self.recent.front()?;
         if next.day != self.day || next.index < first.first_index() {
             return None;
         }
-        let mut frames = Vec::new();
+        let (mut frames, mut rows) = (Vec::new(), 0u64);
         let mut reached = next.index;
         'batches: for batch in self.recent.iter().filter(|batch| batch.tip() > next.index) {
             for (update, index) in batch.updates().iter().zip(batch.first_index()..) {
@@ -455,11 +498,11 @@ impl<K: Copy + Ord> Feed<K> {
                 if index >= until || frames.len() >= self.limits.chunk_bytes {
                     break 'batches;
                 }
-                spec.encode(&self.tables, batch, update, index, &mut frames);
+                rows = rows.saturating_add(spec.encode(&self.tables, batch, update, index, &mut frames) as u64);
                 reached = index.saturating_add(1);
             }
         }
-        (reached > next.index).then(|| (Bytes::from(frames), reached))
+        (reached > next.index).then(|| CaughtUp { messages: frames.into(), reached, rows })
     }
 
     fn merged_or_tip(&self, merged: bool) -> Position {
@@ -478,12 +521,17 @@ impl<K: Copy + Ord> Feed<K> {
 
     fn join_lane(&mut self, subscriber: K, spec: Arc<LaneSpec>) {
         let key = spec.key.clone();
-        self.lanes.entry(key).or_insert_with(|| Lane { spec, members: Vec::new() }).members.push(subscriber);
+        let lane = self.lanes.entry(key).or_insert_with(|| Lane { spec, members: Vec::new(), rows: 0 });
+        lane.members.push(subscriber);
+        if let Some(found) = self.subscribers.get_mut(&subscriber) {
+            found.joined_rows = Some(lane.rows);
+        }
     }
 
     fn leave_lane(&mut self, subscriber: K) {
-        let Some(found) = self.subscribers.get(&subscriber) else { return };
+        let Some(found) = self.subscribers.get_mut(&subscriber) else { return };
         let Some(lane) = self.lanes.get_mut(&found.spec.key) else { return };
+        found.leaves(lane.rows);
         lane.members.retain(|member| *member != subscriber);
         if lane.members.is_empty() {
             self.lanes.remove(&found.spec.key);

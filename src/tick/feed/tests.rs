@@ -6,7 +6,7 @@ use crate::table::Attr;
 use crate::table::schema::{ColumnSchema, Schema};
 use crate::table::symbol::intern;
 use crate::tick::core::schema::Form;
-use crate::tick::core::{Stamp, call, publish};
+use crate::tick::core::{Rules, Stamp, call, publish};
 use crate::tick::filter::Symbols;
 use proptest::prelude::*;
 use proto::{HEADER_BYTES, Header, Limits, Value, decode, encode};
@@ -111,6 +111,8 @@ impl Outboxes<usize> for Boxes {
 struct Expected {
     key: Option<LaneKey>,
     seen: [Vec<Seen>; 2],
+    /// Its subscription ended in between, and its count of rows with it.
+    has_ended: bool,
 }
 
 impl Expected {
@@ -171,7 +173,7 @@ impl World {
             let mut bytes = Vec::new();
             encode::encode_object(&data, &mut bytes).unwrap();
             let call = call::Call { table: if *table == 0 { b"a" } else { b"b" }, data: &bytes };
-            let update = publish(&tables(), &call, Stamp::default(), &LIMITS, &mut batch).unwrap();
+            let update = publish(&tables(), &call, Stamp::default(), Rules::exact(&LIMITS), &mut batch).unwrap().update;
             let columns = batch.columns(&update).to_vec();
             self.log.last_mut().unwrap().push((rows, *table, columns));
         }
@@ -222,6 +224,7 @@ impl World {
                 let key = key(*subscriber, wanted);
                 self.feed.subscribe(*subscriber, key.clone()).unwrap();
                 // A subscriber that unsubscribes during catch-up still gets the rest of its subscription first.
+                self.expected[*subscriber].has_ended |= key.is_empty();
                 self.expected[*subscriber].key = (!key.is_empty()).then_some(key);
             }
             Op::Drain(subscriber, bytes) => {
@@ -235,14 +238,15 @@ impl World {
                 }
                 let job = self.jobs.remove(which % self.jobs.len());
                 let day = &self.log[job.from.day as usize];
-                let mut frames = Vec::new();
+                let (mut frames, mut sent) = (Vec::new(), 0);
                 let mut reached = job.from.index;
                 while reached < job.until && (frames.len() < *bytes || reached == job.from.index) {
                     let (rows, table, columns) = &day[reached as usize];
-                    job.spec.encode_columns(&tables(), *table, columns, rows.len(), reached, &mut frames);
+                    sent += job.spec.encode_columns(&tables(), *table, columns, rows.len(), reached, &mut frames);
                     reached += 1;
                 }
-                self.feed.chunk(job.subscriber, job.serial, frames.into(), reached, &mut self.boxes);
+                let read = CaughtUp { messages: frames.into(), reached, rows: sent as u64 };
+                self.feed.chunk(job.subscriber, job.serial, read, &mut self.boxes);
                 self.pump(job.subscriber);
             }
             Op::Flush => self.flush(),
@@ -345,7 +349,12 @@ proptest! {
         }
         world.settle();
         for subscriber in 0..SUBSCRIBERS {
-            prop_assert_eq!(world.seen(subscriber), world.expected[subscriber].seen.clone(), "subscriber {}", subscriber);
+            let expected = &world.expected[subscriber];
+            prop_assert_eq!(world.seen(subscriber), expected.seen.clone(), "subscriber {}", subscriber);
+            let rows = expected.seen.iter().flatten().filter(|seen| matches!(seen, Seen::Row(_))).count() as u64;
+            if let Some(progress) = world.feed.progress(subscriber).filter(|_| !expected.has_ended) {
+                prop_assert_eq!(progress, Progress { rows, lag: 0 }, "subscriber {}", subscriber);
+            }
         }
     }
 
@@ -359,6 +368,24 @@ proptest! {
         prop_assert!(world.boxes.highest <= limits().outbox_bytes);
         prop_assert!(world.feed.recent_bytes <= limits().recent_bytes);
     }
+}
+
+#[test]
+fn a_slow_consumer_is_named_once_and_its_lag_is_that_of_its_send_buffer() {
+    let mut world = World::new();
+    world.run(&Op::Subscribe(0, vec![Some(None), Some(None)]));
+    world.run(&Op::Subscribe(1, vec![Some(None), Some(None)]));
+    let mut turns = 0;
+    while world.feed.behind() < 1 {
+        world.run(&Op::Turn(vec![(0, vec![b'x'; 3])]));
+        world.run(&Op::Drain(1, 5000));
+        turns += 1;
+    }
+    assert_eq!((world.feed.take_slow(), world.feed.take_slow()), (vec![0], vec![]));
+    world.run(&Op::Turn(vec![(0, vec![b'x'; 3])]));
+    assert_eq!(world.feed.progress(0), Some(Progress { rows: 3 * (turns - 1), lag: 2 }));
+    assert_eq!(world.feed.progress(1), Some(Progress { rows: 3 * (turns + 1), lag: 0 }));
+    assert_eq!(world.feed.progress(2), None);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::queue::Proved;
 use super::subscribe::over_limit;
 use crate::log::{Proof, Remembered, WriterId};
 use crate::net::{ConnId, Links, SyncRequest};
+use crate::protocol::read::short;
 use crate::protocol::{Join, Leaving, ToNode, subscription};
 use crate::q::QError;
 use crate::queue::{
@@ -16,6 +17,7 @@ use crate::queue::{
 };
 use crate::tick::filter::Symbols;
 use crate::tick::lane::LaneSpec;
+use crate::tick::sequence_state::SequenceState;
 use crate::tick::verify::Question;
 use proto::View;
 use std::path::Path;
@@ -33,8 +35,14 @@ impl Plant {
     pub fn asg_sub(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let [tabs, syms, queue] = args else { return Err(QError::named("rank")) };
         let subscription = Arc::new(self.schemas.known(subscription(tabs, syms).map_err(malformed)?)?);
-        let queue = QueueName(queue.text().ok_or(QError::with("type", "a queue's name must be a symbol"))?.to_vec());
+        let queue = queue.text().ok_or(QError::with("type", "a queue's name must be a symbol"))?;
+        let queue = QueueName(short("queue", queue).map_err(malformed)?.to_vec());
         self.may_join_as_paper(conn, &queue.0, ctl)?;
+        if self.sequences.as_ref().is_some_and(SequenceState::exists) {
+            let text = "the log has records of publishers' sequence numbers, which a subscriber that counts messages would miscount: use \
+                        elastick's own nodes";
+            return Err(QError::with("nyi", text));
+        }
         let ip = ctl.peer(conn).map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip);
         self.queue.subscribes(handle(conn), Member::paper(Arc::clone(&subscription)));
         let event = QueueEvent::Subscribe(Subscribe { handle: handle(conn), queue, subscription, ip });
@@ -62,7 +70,7 @@ impl Plant {
         // The subscriber counts messages, and gets one only for updates with rows that it wants: the log shows which update it has
         // reached.
         let question = Question::Position { from, until: tip, messages: count.saturating_sub(from) };
-        self.ask_log(handle(conn), date, LaneSpec::new(key), question, ctl);
+        self.query_log(handle(conn), date, LaneSpec::new(key), question, ctl);
         Ok(())
     }
 
@@ -85,7 +93,7 @@ impl Plant {
             (join.held, join.open) = (Vec::new(), None);
         }
         let subscription = Arc::clone(&join.subscription);
-        let before = self.queue.joins(handle(conn), Member::node(subscription, is_foreign));
+        let before = self.queue.joins(handle(conn), Member::node(subscription, is_foreign, self.steady_ns()));
         ctl.set_keepalive(conn, MAX_SILENCE);
         let Some(refused) = self.step_queue(QueueEvent::Join(join), request, ctl) else { return Ok(()) };
         self.queue.join_refused(handle(conn), before);
@@ -179,7 +187,9 @@ impl Plant {
         let date = date.map_or(self.queue.core().date(), Date);
         let own = handle(conn);
         self.queue.rolls(own, next, date, proof);
-        self.step_queue(QueueEvent::Roll { handle: own, next, date }, None, ctl).map_or(Ok(()), Err)
+        let refused = self.step_queue(QueueEvent::Roll { handle: own, next, date }, None, ctl);
+        self.queue.drop_early_proof();
+        refused.map_or(Ok(()), Err)
     }
 
     /// `.u.asg.leaving[d]`.
@@ -219,7 +229,7 @@ impl Plant {
             }
             Proved::Unknown => {
                 let refused = self.step_queue(QueueEvent::Rebuilt { handle: own, window, date }, None, ctl);
-                self.queue.forget_unwanted(own, date, window);
+                self.queue.drop_early_proof();
                 refused.map_or(Ok(()), Err)
             }
         }
@@ -232,13 +242,13 @@ impl Plant {
     pub fn asg_status(&mut self, status: Status, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         self.is_member(conn)?;
         self.step_queue(QueueEvent::Status { handle: handle(conn), status }, None, ctl);
-        if let Some(message) = self.queue.waiting(handle(conn)) {
-            ctl.send(conn, encoded(&message));
-        }
+        let tip = UpdateIndex(self.feed.tip().index);
+        let messages = [self.queue.waiting(handle(conn)), self.queue.unserved(handle(conn), tip)];
+        messages.into_iter().flatten().for_each(|message| ctl.send(conn, encoded(&message)));
         Ok(())
     }
 
-    fn is_member(&self, conn: ConnId) -> Result<(), QError> {
+    pub(crate) fn is_member(&self, conn: ConnId) -> Result<(), QError> {
         let is_known = self.queue.member(handle(conn)).is_some();
         is_known.then_some(()).ok_or(QError::with("domain", "this connection is not in a queue"))
     }

@@ -1,7 +1,7 @@
 //! Dispatch of the functions that clients can call, by name.
 
 use super::Plant;
-use super::arguments::handle_argument;
+use super::arguments::{date_argument, handle_argument};
 use super::functions::{self, Function};
 use super::permit::own_handle;
 use crate::net::{ConnId, Links, SyncRequest};
@@ -10,6 +10,7 @@ use crate::protocol::{FromNode, Join, Malformed};
 use crate::q::error::QError;
 use crate::queue::{UpdateIndex, Window};
 use crate::tick::core::call::Call;
+use crate::tick::core::sequenced::Sequenced;
 use proto::{Endian, View, Writer};
 
 /// Connection that calls a function, and the sync message to respond to.
@@ -27,7 +28,8 @@ pub enum Called {
     Put,
     /// The response was sent, or there is none to send.
     Answered,
-    /// The result is `::`; the response waits until all updates so far are as durable as promised.
+    /// The result was written to the response, which waits until all updates so far are as durable as promised, and rejected ones of the
+    /// connection in their file.
     PutWhenDurable,
 }
 
@@ -60,41 +62,45 @@ impl Plant {
         self.begin_iteration(ctl);
         let conn = caller.conn;
         match row.function {
-            Function::Sub => {
-                self.sub(args, conn, writer, ctl)?;
-                return Ok(Called::Put);
-            }
-            Function::Add => {
-                self.add(args, conn, writer, ctl)?;
-                return Ok(Called::Put);
-            }
+            Function::Sub => return self.sub(args, conn, writer, ctl).map(|()| Called::Put),
+            Function::Add => return self.add(args, conn, writer, ctl).map(|()| Called::Put),
             Function::Upd => {
-                self.update_called(args, conn, ctl)?;
-                writer.null();
+                match self.update_called(args, conn, ctl)? {
+                    None => writer.null(),
+                    Some(index) => writer.atom_long(index.map_or(proto::types::NULL_LONG, u64::cast_signed)),
+                }
                 return Ok(Called::PutWhenDurable);
             }
-            Function::Nonce => {
-                self.asg_nonce(conn, writer, ctl)?;
+            Function::Seq => return self.last_sequence(args, conn, writer, ctl),
+            Function::Confirm => return Ok(self.confirm(conn, writer, ctl)),
+            Function::State => {
+                self.state().put(writer);
                 return Ok(Called::Put);
             }
-            Function::Prove => {
-                self.asg_prove(args, conn, writer, ctl)?;
-                return Ok(Called::Put);
-            }
+            Function::FailOver => self.hand_over(args)?,
+            Function::Nonce => return self.asg_nonce(conn, writer, ctl).map(|()| Called::Put),
+            Function::Prove => return self.asg_prove(args, conn, writer, ctl).map(|()| Called::Put),
             Function::Join => {
                 self.asg_join(Join::decode(args).map_err(malformed)?, conn, caller.request, ctl)?;
                 return Ok(Called::Answered);
             }
+            Function::FollowOpen => return self.follow_open(args, caller, ctl).map(|()| Called::Answered),
+            Function::FollowChecksums => return self.follow_sums(args, caller, ctl).map(|()| Called::Answered),
+            Function::FollowCopy => return self.follow_next(args, caller, ctl).map(|()| Called::Answered),
             Function::Schema => {
                 self.change_schema(args, conn, ctl)?;
                 writer.null();
                 return Ok(Called::PutWhenDurable);
             }
+            Function::Retry => return self.retry(args, conn, writer, ctl).map(|()| Called::PutWhenDurable),
+            Function::Discard => {
+                self.discard(args, conn)?;
+                writer.null();
+                return Ok(Called::PutWhenDurable);
+            }
             Function::Del => self.del(args, conn, ctl)?,
             Function::End => {
-                let date = args.first().filter(|date| date.type_code() == -proto::types::DATE);
-                let date = date.and_then(View::atom::<i32>).filter(|date| *date != i32::MIN);
-                let date = date.ok_or(QError::with("type", ".u.end takes a non-null date"))?;
+                let date = date_argument(args).ok_or(QError::with("type", ".u.end takes a non-null date"))?;
                 self.send_end(date, ctl);
             }
             Function::EndOfDay => {
@@ -105,10 +111,10 @@ impl Plant {
             Function::Timer => self.flush_merged(ctl),
             Function::QueueSubscribe => self.asg_sub(args, conn, ctl)?,
             Function::QueueRoll => {
-                let of =
-                    args.first().and_then(handle_argument).ok_or(QError::with("type", "a handle must be an int"))?;
-                let count =
-                    args.get(1).and_then(View::atom::<i64>).ok_or(QError::with("type", "a count must be a long"))?;
+                let of = args.first().and_then(handle_argument);
+                let of = of.ok_or(QError::with("type", "a handle must be an int"))?;
+                let count = args.get(1).and_then(View::atom::<i64>);
+                let count = count.ok_or(QError::with("type", "a count must be a long"))?;
                 own_handle(row.name, of, conn, ctl)?;
                 self.asg_roll(of, count, ctl)?;
             }
@@ -130,6 +136,7 @@ impl Plant {
 
     /// Handles a message of a joined node.
     fn node_message(&mut self, message: FromNode, conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
+        self.queue.heard(super::connection::handle(conn), self.time.steady_ns());
         match message {
             FromNode::From { next } => self.asg_from(UpdateIndex(next), conn, ctl),
             FromNode::Stream { first, last } => self.asg_stream(UpdateIndex(first), UpdateIndex(last), conn, ctl),
@@ -142,10 +149,31 @@ impl Plant {
         }
     }
 
-    /// `.u.upd[t;x]` called from an expression.
-    fn update_called(&mut self, args: &[View<'_>], conn: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
-        let named = match args {
-            [table, data] => {
+    /// `.u.upd[t;x]` called from an expression, or with further arguments in a form that is not the usual one. Returns the index of the update if
+    /// there are any: null for one without rows, or a duplicate of an earlier one than the last.
+    fn update_called(
+        &mut self,
+        args: &[View<'_>],
+        conn: ConnId,
+        ctl: &mut dyn Links,
+    ) -> Result<Option<Option<u64>>, QError> {
+        let (args, id) = args.split_at_checked(2).unwrap_or((args, &[]));
+        let number = match id {
+            [] => Ok(None),
+            [id] if id.text() == Some(b"") => Ok(None),
+            [id, seq] => {
+                let seq = seq.atom::<i64>().or_else(|| seq.atom::<i32>().filter(|seq| *seq != i32::MIN).map(i64::from));
+                let null = QError::with("type", "a publisher id must be a symbol, its number a long");
+                id.text().zip(seq).map(Some).ok_or(null)
+            }
+            _ => Err(QError::with(
+                "rank",
+                ".u.upd takes the name of a table and its data, or also a publisher's id and a number",
+            )),
+        };
+        let named = match (args, &number) {
+            (_, Err(error)) => Err(error.clone()),
+            ([table, data], _) => {
                 table.text().map(|table| (table, data)).ok_or(QError::with("type", "a table's name must be a symbol"))
             }
             _ => Err(QError::with("rank", ".u.upd takes the name of a table and its data")),
@@ -159,7 +187,10 @@ impl Plant {
                 &little
             }
         };
-        self.update(conn, &Call { table, data }, ctl).map_err(|refusal| QError::signal(refusal.signal()))
+        let sequenced = Sequenced { call: Call { table, data }, number: number.unwrap_or_default() };
+        let updated =
+            self.update_sequenced(conn, &sequenced, ctl).map_err(|refusal| QError::signal(refusal.to_string()))?;
+        Ok((!id.is_empty()).then_some(updated))
     }
 }
 

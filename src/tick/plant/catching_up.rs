@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 /// How long a log that another thread writes may take to show accepted updates.
-const PATIENCE: Duration = Duration::from_secs(10);
+const VISIBLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Logs by the feed's day number.
 #[derive(Default)]
@@ -58,15 +58,15 @@ impl CatchUp {
     /// Reads a part of a log; `writes_behind`: another thread writes it.
     pub fn read(&mut self, read: ReadJob<ConnId>, log: LogSource, writes_behind: bool) {
         self.is_reading = true;
-        let patience = if writes_behind { PATIENCE } else { Duration::ZERO };
-        self.worker.submit(Job::Read(Part { read, log, patience }));
+        let visible_within = if writes_behind { VISIBLE_WITHIN } else { Duration::ZERO };
+        self.worker.submit(Job::Read(Part { read, log, visible_within }));
     }
 
     /// Closes the logs once no subscriber is in catch-up.
-    pub fn let_go(&mut self, behind: usize) {
+    pub fn close_unused(&mut self, behind: usize) {
         if self.is_reading && behind == 0 {
             self.is_reading = false;
-            self.worker.submit(Job::LetGo);
+            self.worker.submit(Job::CloseLog);
         }
     }
 

@@ -40,10 +40,11 @@ impl Plant {
             logged_schema::write(&*self.env.disk, path, &change.after)
                 .map_err(|error| refused("io", format!("cannot write the schema of the log: {error}")))?;
         }
-        if let Err(error) = self.log.append(&record, 1) {
+        if let Err(error) = self.log.append(&record, 1, (1, 0)) {
             self.fail(&error, ctl);
             return Err(refused("io", error));
         }
+        self.stats.updates = self.stats.updates.wrapping_add(1);
         let (user, table, columns) = (user.escape_ascii(), spec.name.escape_ascii(), spec.columns.len());
         tracing::warn!(%index, %user, %table, columns, "columns were added to the table");
         let (place, schema) = (change.place, spec.schema.clone());

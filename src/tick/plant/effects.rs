@@ -28,12 +28,12 @@ impl Plant {
 
     /// Returns the next time at which the queue has work without a message.
     pub fn queue_deadline(&self) -> Option<Instant> {
-        self.queue.core().next_deadline_ns().and_then(|at_ns| self.time.instant(at_ns))
+        self.queue.next_deadline_ns().and_then(|at_ns| self.time.instant(at_ns))
     }
 
     /// Returns whether the queue has work without a message.
     pub(super) fn queue_is_due(&self) -> bool {
-        self.queue.core().next_deadline_ns().is_some_and(|at_ns| at_ns <= self.time.steady_ns())
+        self.queue.next_deadline_ns().is_some_and(|at_ns| at_ns <= self.time.steady_ns())
     }
 
     /// After a restart: starts the grace period in which nodes may reconnect.
@@ -45,6 +45,9 @@ impl Plant {
     /// Steps the queue for its timers.
     pub fn queue_tick(&mut self, ctl: &mut dyn Links) {
         self.step_queue(QueueEvent::Tick, None, ctl);
+        while let Some(event) = self.queue.overdue(self.time.steady_ns()) {
+            self.step_queue(event, None, ctl);
+        }
     }
 
     /// Removes a closed connection from its queue.
@@ -218,12 +221,12 @@ impl Plant {
     fn compare(&mut self, of: Handle, comparison: Comparison, ctl: &mut dyn Links) {
         let Comparison { subscription, date, window, held } = comparison;
         let spec = LaneSpec::new(self.schemas.key(&subscription, Form::Indexed, false));
-        self.ask_log(of, date, spec, Question::Proof { window, held }, ctl);
+        self.query_log(of, date, spec, Question::Proof { window, held }, ctl);
     }
 
     /// Submits a question about the log of a date to the verification thread. Flushes first, because updates buffered under durability `none`
-    /// are not in the file yet.
-    pub(super) fn ask_log(
+    /// are not in the file yet. A log that waits for room on a full disk shows all others, and the node does not send its proof again.
+    pub(super) fn query_log(
         &mut self,
         of: Handle,
         date: Date,
@@ -232,7 +235,10 @@ impl Plant {
         ctl: &mut dyn Links,
     ) {
         if let Err(error) = self.log.flush() {
-            return self.fail(&error, ctl);
+            self.fail(&error, ctl);
+            if !self.log.can_resume() {
+                return;
+            }
         }
         if let Some(log) = self.log.source_of(date) {
             let conn = ctl.by_handle(of.0);
@@ -279,8 +285,8 @@ impl Plant {
                          log back where it was"
                     );
                 }
-                let pause = job.put_off();
-                self.verification.put_off(self.env.clock.now(), pause, job);
+                let pause = job.next_pause();
+                self.verification.retry_later(self.env.clock.now(), pause, job);
             }
         }
     }

@@ -11,9 +11,15 @@ pub enum Function {
     Add,
     Del,
     Upd,
+    Seq,
+    Confirm,
+    State,
+    FailOver,
     End,
     EndOfDay,
     Schema,
+    Retry,
+    Discard,
     Timer,
     QueueSubscribe,
     QueueRoll,
@@ -27,6 +33,9 @@ pub enum Function {
     Proved,
     Status,
     Leaving,
+    FollowOpen,
+    FollowChecksums,
+    FollowCopy,
 }
 
 /// Entry of the function table.
@@ -57,7 +66,7 @@ const OPERATOR: Option<Role> = Some(Role::Operator);
 const NODE: Option<Role> = Some(Role::Node);
 
 /// In the order in which `.u` lists them.
-pub const FUNCTIONS: [Row; 20] = [
+pub const FUNCTIONS: [Row; 29] = [
     row(
         Function::Sub,
         ".u.sub",
@@ -74,6 +83,34 @@ pub const FUNCTIONS: [Row; 20] = [
     ),
     row(Function::Del, ".u.del", &["table", "handle"], SUBSCRIBE, "ends a subscription"),
     row(Function::Upd, ".u.upd", &["table", "data"], PUBLISH, "publishes an update"),
+    row(
+        Function::Seq,
+        ".u.seq",
+        &["publisher"],
+        PUBLISH,
+        "returns the last sequence number accepted from a publisher, and gives its id to the connection",
+    ),
+    row(
+        Function::Confirm,
+        names::CONFIRM,
+        &[],
+        PUBLISH,
+        "returns once the connection's updates are as durable as promised: how many were rejected, and why",
+    ),
+    row(
+        Function::State,
+        names::STATE,
+        &[],
+        None,
+        "returns whether this tickerplant is active, the lease, the epoch, the updates in the log, who is active where, and what endangers that",
+    ),
+    row(
+        Function::FailOver,
+        names::FAIL_OVER,
+        &["successor"],
+        OPERATOR,
+        "hands the log over to a passive tickerplant, by its `name` in `.u.state[]`, or to any: `.u.failover[]`",
+    ),
     row(Function::End, names::END, &["date"], OPERATOR, "sends `.u.end` to subscribers without ending the day"),
     row(
         Function::EndOfDay,
@@ -83,6 +120,14 @@ pub const FUNCTIONS: [Row; 20] = [
         "ends the day; `` `force `` if the next is over a day ahead of the clock",
     ),
     row(Function::Schema, names::SCHEMA, &["table", "empty table"], OPERATOR, "adds columns at the end of a table"),
+    row(
+        Function::Retry,
+        ".u.retry",
+        &["ids"],
+        PUBLISH,
+        "publishes rejected updates again, by their ids in `.u.rejected`",
+    ),
+    row(Function::Discard, ".u.discard", &["ids"], OPERATOR, "removes rejected updates, or all: `.u.discard[]`"),
     row(Function::Timer, ".z.ts", &["time"], OPERATOR, "publishes the buffered rows of batch mode now"),
     row(
         Function::QueueSubscribe,
@@ -126,17 +171,71 @@ pub const FUNCTIONS: [Row; 20] = [
     ),
     row(Function::Status, names::STATUS, &["status"], NODE, "reports memory and progress"),
     row(Function::Leaving, names::LEAVING, &["leaving"], NODE, "reports that the node is about to terminate"),
+    row(
+        Function::FollowOpen,
+        names::FOLLOW_OPEN,
+        &["follower"],
+        NODE,
+        "announces a tickerplant that copies this one's log",
+    ),
+    row(
+        Function::FollowChecksums,
+        names::FOLLOW_CHECKSUMS,
+        &["date", "offsets"],
+        NODE,
+        "returns checksums of the beginnings of a day's log",
+    ),
+    row(
+        Function::FollowCopy,
+        names::FOLLOW_COPY,
+        &["next"],
+        NODE,
+        "confirms what a follower has on its disk, and returns what follows in the log",
+    ),
 ];
 
 impl Row {
     /// Whether it is a message between tickerplant and node, and no q.
     pub fn is_protocol(&self) -> bool {
-        matches!(self.role, None | Some(Role::Node))
+        matches!(self.role, None | Some(Role::Node)) && self.function != Function::State
     }
 
     /// Whether it changes data: what kdb+'s `-b` forbids. A subscription only changes what its own connection receives.
     pub fn writes(&self) -> bool {
-        matches!(self.function, Function::Upd | Function::End | Function::EndOfDay | Function::Schema | Function::Timer)
+        matches!(
+            self.function,
+            Function::Upd
+                | Function::End
+                | Function::EndOfDay
+                | Function::Schema
+                | Function::Retry
+                | Function::Discard
+                | Function::Timer
+        )
+    }
+
+    /// Whether each call is a record of the audit log. Updates are summed; a node's requests for its feed and its status follow from its join.
+    pub fn is_audited(&self) -> bool {
+        !matches!(
+            self.function,
+            Function::Upd
+                | Function::Seq
+                | Function::Confirm
+                | Function::State
+                | Function::Nonce
+                | Function::From
+                | Function::Stream
+                | Function::Status
+                | Function::QueueEnd
+                | Function::FollowChecksums
+                | Function::FollowCopy
+        )
+    }
+
+    /// Whether it is executed although it cannot be recorded (`--audit-required`): what nodes that have joined report, without which the queue
+    /// would stand still.
+    pub fn is_exempt(&self) -> bool {
+        matches!(self.function, Function::Rolling | Function::Proved | Function::Leaving | Function::QueueRoll)
     }
 
     /// Maximum number of arguments: a function without parameters is called with `::`.

@@ -1,11 +1,14 @@
 //! The log of the day: its writer, failures, responses held back until updates are durable, and logs whose paths no longer lead to them.
 
+use super::announce;
 use crate::lease::Epoch;
-use crate::log::{self, LogError, LogOptions, LogSource, LogWriter, OpenReport, Sample, WriterId};
+use crate::log::{self, Locked, LogError, LogOptions, LogSource, LogWriter, OpenReport, Sample, WriterId};
 use crate::net::SyncRequest;
 use crate::queue::Date;
 use crate::tick::clock;
 use crate::tick::day::RETRY_NS;
+use crate::tick::follow::replicas::Position;
+use crate::tick::retention::Retention;
 use crate::tick::space::Space;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -16,8 +19,8 @@ const MAX_ENDED: usize = 8;
 
 /// A response held back until the updates it confirms are as durable as promised.
 pub(super) struct Ack {
-    /// All updates before this index must be as durable as promised.
-    index: u64,
+    /// All updates before this position must be as durable as promised.
+    position: Position,
     pub request: SyncRequest,
     pub answer: Bytes,
 }
@@ -26,6 +29,8 @@ pub(super) struct Ack {
 pub(super) struct Failed {
     /// Responses that become errors.
     pub acks: VecDeque<Ack>,
+    /// Updates and rows that were appended and have not reached the file.
+    pub unwritten: (u64, u64),
     /// Another tickerplant owns the log, so any further message of this process may contradict it.
     pub is_lost: bool,
 }
@@ -38,8 +43,12 @@ pub(super) struct LogSide {
     writer: Option<LogWriter>,
     /// Free space on the log's file system.
     space: Option<Space>,
+    /// Deletes past logs.
+    retention: Option<Retention>,
     /// Set once the log cannot be written any more.
     failure: Option<String>,
+    /// What the operator must do after a failure that does not end by itself.
+    remedy: &'static str,
     /// Another program has truncated the log.
     is_cut: bool,
     /// Why the day has not ended although it is due.
@@ -49,6 +58,13 @@ pub(super) struct LogSide {
     /// Logs of ended days whose paths did not lead to them: a file without a name exists only while it is open.
     ended_elsewhere: Vec<(Date, LogSource)>,
     acks: VecDeque<Ack>,
+    /// The day of the log, in days since 2000.01.01; 0 without a log.
+    date: i32,
+    /// What so many followers as promised have confirmed; `None` if no response waits for them.
+    replicated: Option<Position>,
+    /// Appended batches that are not in the file yet: the index after each, its updates and rows. Under durability `none`, or while a thread
+    /// writes; each takes more bytes of `--limit-log-buffer` than here.
+    unwritten: VecDeque<(u64, u64, u64)>,
 }
 
 impl LogSide {
@@ -56,19 +72,38 @@ impl LogSide {
     ///
     /// # Errors
     /// Those of the log; those of the system.
-    pub fn open(options: LogOptions, date: Date) -> Result<LogSide, super::StartError> {
+    pub fn open(
+        locked: Locked,
+        options: LogOptions,
+        date: Date,
+        keep_days: Option<u32>,
+    ) -> Result<LogSide, super::StartError> {
         let (env, src, dir) = (options.env.clone(), options.src.clone(), options.dir.clone());
-        let (writer, report) = LogWriter::open(options, clock::civil_date(date))?;
+        let is_new = locked.has_made_directory();
+        let (writer, report) = LogWriter::open_locked(locked, options, clock::civil_date(date))?;
+        if is_new {
+            tracing::warn!("created the log directory {}: no earlier days here", dir.display());
+        }
         match report.missing {
             0 => tracing::info!("{report}"),
             _ => tracing::error!("{report}"),
         }
         let space = Some(Space::watch(&env, dir.clone())?);
-        Ok(LogSide { dir: Some(dir), writer: Some(writer), space, src, ..LogSide::default() })
+        let start = |keep| Retention::start(&env, dir.clone(), src.clone(), keep);
+        let retention = keep_days.map(start).transpose()?;
+        if let Some(retention) = &retention {
+            retention.begin(clock::civil_date(date));
+        }
+        Ok(LogSide { dir: Some(dir), writer: Some(writer), space, retention, src, date: date.0, ..LogSide::default() })
     }
 
     pub fn writer(&self) -> Option<&LogWriter> {
         self.writer.as_ref()
+    }
+
+    /// The directory of the logs.
+    pub fn directory(&self) -> Option<&Path> {
+        self.dir.as_deref()
     }
 
     pub fn exists(&self) -> bool {
@@ -106,12 +141,23 @@ impl LogSide {
         self.space.as_ref()
     }
 
-    /// Appends records, before they are published.
+    pub fn retention(&self) -> Option<&Retention> {
+        self.retention.as_ref()
+    }
+
+    /// Appends records, before they are published: their number, and that of the updates among them and of their rows.
     ///
     /// # Errors
     /// The log's.
-    pub fn append(&mut self, records: &[u8], updates: u64) -> Result<(), LogError> {
-        self.writer.as_mut().map_or(Ok(()), |log| log.append(records, updates))
+    pub fn append(&mut self, bytes: &[u8], records: u64, (updates, rows): (u64, u64)) -> Result<(), LogError> {
+        let Some(log) = &mut self.writer else { return Ok(()) };
+        log.append(bytes, records)?;
+        let (tip, written) = (log.tip(), log.written_tip());
+        while self.unwritten.pop_front_if(|(next, ..)| *next <= written).is_some() {}
+        if written < tip {
+            self.unwritten.push_back((tip, updates, rows));
+        }
+        Ok(())
     }
 
     /// Writes buffered updates to the file.
@@ -178,6 +224,12 @@ impl LogSide {
             }
         }
         self.roll_held = None;
+        self.date = to.0;
+        // The ended log was written to its end, and the indices of the new one start at 0.
+        self.unwritten.clear();
+        if let Some(retention) = &self.retention {
+            retention.begin(clock::civil_date(to));
+        }
         Ok(())
     }
 
@@ -211,17 +263,78 @@ impl LogSide {
         if self.failure.is_some() && !is_lost {
             return None;
         }
+        let written = self.writer.as_ref().map_or(0, LogWriter::written_tip);
+        while self.unwritten.pop_front_if(|(next, ..)| *next <= written).is_some() {}
+        let unwritten = self.all_unwritten();
+        if !self.can_resume() {
+            self.unwritten.clear();
+        }
+        self.remedy = error.remedy();
         self.failure = Some(error.to_string());
         self.is_cut = matches!(error, LogError::Cut { .. });
         if let Some(log) = self.writer.as_mut().filter(|_| !is_lost) {
             log.note_failure();
         }
-        Some(Failed { acks: self.take_acks(), is_lost })
+        Some(Failed { acks: self.take_acks(), is_lost, unwritten })
+    }
+
+    /// Returns the updates and rows that were appended and have not reached the file.
+    fn all_unwritten(&self) -> (u64, u64) {
+        self.unwritten.iter().fold((0, 0), |(all, all_rows), (_, updates, rows)| {
+            (u64::saturating_add(all, *updates), u64::saturating_add(all_rows, *rows))
+        })
+    }
+
+    /// Whether the log has failed only because its disk was full.
+    pub fn can_resume(&self) -> bool {
+        self.writer.as_ref().is_some_and(LogWriter::can_resume)
+    }
+
+    /// Index after the last update that is in the file, or will be once a full disk has room: what durability `none` has buffered.
+    pub fn tip_after_failure(&self) -> u64 {
+        let tip = if self.can_resume() { LogWriter::tip } else { LogWriter::written_tip };
+        self.writer.as_ref().map_or(0, tip)
+    }
+
+    /// What follows a failure: what the operator must do, unless it ends by itself.
+    pub fn remedy(&self) -> &'static str {
+        match self.can_resume() {
+            true => "updates are accepted again, without a restart, once its file system has room",
+            false => self.remedy,
+        }
+    }
+
+    /// Continues after the disk was full, if the log is proved to be whole. Returns the updates and rows that have reached the file only now.
+    ///
+    /// # Errors
+    /// The log's. Another call may succeed while [`LogSide::can_resume`].
+    pub fn resume(&mut self) -> Result<(u64, u64), LogError> {
+        let Some(log) = &mut self.writer else { return Ok((0, 0)) };
+        if let Err(error) = log.resume() {
+            if !log.can_resume() {
+                (self.failure, self.remedy) = (Some(error.to_string()), error.remedy());
+            }
+            return Err(error);
+        }
+        self.failure = None;
+        let written = self.all_unwritten();
+        self.unwritten.clear();
+        Ok(written)
     }
 
     /// Holds back a response until all updates before `index` are as durable as promised.
     pub fn acknowledge_later(&mut self, index: u64, request: SyncRequest, answer: Bytes) {
-        self.acks.push_back(Ack { index, request, answer });
+        self.acks.push_back(Ack { position: Position { date: self.date, index }, request, answer });
+    }
+
+    /// Lets responses wait for followers, or sets what these have confirmed.
+    pub fn set_replicated(&mut self, replicated: Option<Position>) {
+        self.replicated = replicated;
+    }
+
+    /// Position after the last update in the file.
+    pub fn position(&self) -> Position {
+        Position { date: self.date, index: self.tip() }
     }
 
     /// Returns the next response whose updates are as durable as promised; `tip`: the tip where there is no log.
@@ -231,7 +344,27 @@ impl LogSide {
             Some(log) => log.acknowledged_tip(),
             None => tip,
         };
-        self.acks.pop_front_if(|ack| ack.index <= safe)
+        // A day that has ended was synced to its end.
+        let (own, replicated) = (Position { date: self.date, index: safe }, self.replicated);
+        self.acks.pop_front_if(|ack| ack.position <= own && replicated.is_none_or(|of| ack.position <= of))
+    }
+
+    /// Index after the last update in the file, also after a failure; 0 without a log.
+    pub fn written_tip(&self) -> u64 {
+        self.writer.as_ref().map_or(0, LogWriter::written_tip)
+    }
+
+    /// Makes everything durable before it returns.
+    ///
+    /// # Errors
+    /// The log's.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        self.writer.as_mut().map_or(Ok(()), LogWriter::sync)
+    }
+
+    /// Index after the last update that is as durable as promised, also after a failure; 0 without a log.
+    pub fn acknowledged_tip(&self) -> u64 {
+        self.writer.as_ref().map_or(0, LogWriter::acknowledged_tip)
     }
 
     /// Returns all responses held back.
@@ -245,12 +378,23 @@ impl LogSide {
 
     /// Makes everything durable and closes the log. Returns the responses that are due then.
     pub fn close(&mut self) -> VecDeque<Ack> {
-        let Some(log) = self.writer.take() else { return VecDeque::new() };
+        let Some(mut log) = self.writer.take() else { return VecDeque::new() };
+        if log.can_resume() {
+            // What is buffered may fit by now; if not, closing it says so.
+            let _ = log.resume();
+        }
         if let Some(why) = log.elsewhere() {
             tracing::error!("{why}");
         }
+        let closed = announce::closed(&log);
         match log.close() {
-            Ok(()) => self.take_acks(),
+            Ok(()) => {
+                tracing::info!("{closed}");
+                let mut acks = self.take_acks();
+                // Nobody is left to whom a follower could confirm the others.
+                acks.retain(|ack| self.replicated.is_none_or(|of| ack.position <= of));
+                acks
+            }
             Err(error) => {
                 tracing::error!("{error}");
                 VecDeque::new()

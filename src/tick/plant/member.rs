@@ -17,17 +17,27 @@ pub(super) struct Member {
     pub from_start: bool,
     /// Its rows are not of this log: it must drop them all.
     pub is_foreign: bool,
+    /// When a node's last message came, on the steady clock.
+    pub heard_ns: i64,
 }
 
 impl Member {
     /// A subscriber of the paper.
     pub fn paper(subscription: Arc<Subscription>) -> Member {
-        Member { form: Form::Table, subscription, counted_from: 0, carried: 0, from_start: false, is_foreign: false }
+        Member {
+            form: Form::Table,
+            subscription,
+            counted_from: 0,
+            carried: 0,
+            from_start: false,
+            is_foreign: false,
+            heard_ns: i64::MIN,
+        }
     }
 
-    /// One of elastick's nodes; `is_foreign`: its rows are not of this log.
-    pub fn node(subscription: Arc<Subscription>, is_foreign: bool) -> Member {
-        Member { form: Form::Indexed, is_foreign, ..Member::paper(subscription) }
+    /// One of elastick's nodes, which joins at `heard_ns`; `is_foreign`: its rows are not of this log.
+    pub fn node(subscription: Arc<Subscription>, is_foreign: bool, heard_ns: i64) -> Member {
+        Member { form: Form::Indexed, is_foreign, heard_ns, ..Member::paper(subscription) }
     }
 
     pub fn is_node(&self) -> bool {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// What a connection has shown.
 enum Member {
     /// It was sent this number, and has not proved itself yet.
-    Asked(Nonce),
+    Challenged(Nonce),
     /// It is the node with this name.
     Proved(Vec<u8>),
 }
@@ -41,15 +41,15 @@ impl Members {
             return Err(QError::with("nyi", "this tickerplant has no cluster secret (--cluster-secret-file)"));
         }
         let nonce = member::nonce().map_err(|error| QError::with("os", error.to_string()))?;
-        self.members.insert(conn, Member::Asked(nonce));
+        self.members.insert(conn, Member::Challenged(nonce));
         Ok(nonce)
     }
 
     /// Checks the proof of a node. Returns the tickerplant's own.
     fn prove(&mut self, conn: ConnId, node: &[u8], of_node: &Nonce, proof: &[u8]) -> Result<member::Proof, QError> {
         // Whatever the outcome, the number is used up.
-        let asked = self.members.remove(&conn);
-        let (Some(secret), Some(Member::Asked(nonce))) = (&self.secret, asked) else {
+        let challenge = self.members.remove(&conn);
+        let (Some(secret), Some(Member::Challenged(nonce))) = (&self.secret, challenge) else {
             return Err(QError::with(
                 "access",
                 "a proof needs the number of .u.asg.nonce, for every attempt a new one",
@@ -127,15 +127,19 @@ impl Plant {
         Ok(())
     }
 
-    /// Checks that a node may join this queue under this name: a verified certificate with the name proves it, too.
+    /// Checks that a node may join this queue under this name: a verified certificate with the name proves it, too. A join takes the name away
+    /// from the queue where it is in use, so the caller needs the role for that queue as well.
     ///
     /// # Errors
-    /// `access` without the role for the queue, or without proof where the cluster has a secret.
+    /// `access` without the role for the queues, or without proof where the cluster has a secret.
     pub(super) fn may_join(&self, conn: ConnId, node: &[u8], queue: &[u8], ctl: &dyn Links) -> Result<(), QError> {
         let certificate = ctl.peer(conn).and_then(Peer::certificate);
         let is_certified = certificate.is_some_and(|of| of.names().any(|name| name.as_bytes() == node));
         if !is_certified {
             self.members.may_be(conn, node)?;
+        }
+        if let Some(own) = self.queue.core().queue_of(node) {
+            may_join(conn, &own.0, ctl)?;
         }
         may_join(conn, queue, ctl)
     }

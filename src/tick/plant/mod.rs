@@ -3,15 +3,22 @@
 //! The updates of one event-loop iteration are collected, logged with one write, and only then published ([`Plant::settle`]). Every
 //! operation that reads the state or changes subscriptions settles first, so that every index sent to a peer is exact.
 
+mod announce;
 mod arguments;
 mod asg;
 pub mod calls;
 mod catching_up;
 mod change_schema;
+mod confirm;
 mod connection;
+mod conns;
 mod effects;
 mod figures;
+mod followers;
+mod full_disk;
 pub mod functions;
+mod health;
+mod held;
 mod log_side;
 mod member;
 mod members;
@@ -21,9 +28,14 @@ pub mod permit;
 mod proofs;
 mod publish;
 mod queue;
+pub mod reader;
+mod rejected;
 mod roll;
 mod schema;
+mod sequenced;
 pub mod shape;
+mod slow;
+mod state;
 mod stats;
 mod subscribe;
 mod timekeeper;
@@ -31,33 +43,44 @@ pub mod values;
 pub mod variables;
 mod verification;
 
+pub use state::HandOver;
 pub use stats::Stats;
 
 use super::catchup;
 use super::clock;
 use super::core::batch::Batch;
 use super::core::schema::Tables;
-use super::day::Believed;
+use super::day::ClockLimits;
 use super::feed::{Feed, FeedLimits};
+use super::follow::serve::Place;
 use super::logged_schema::{LoggedSchemaError, Reading};
+use super::publishers::{PublisherLimits, Publishers};
 use super::quarantine::Quarantine;
+use super::quarantine::keeper::Keeper;
+use super::rejections::Rejections;
+use super::sequence_state::{self, Restored, SequenceState};
 use super::subscriptions::Subscriptions;
 use crate::access::member::ClusterSecret;
+use crate::audit::{Entry, Sums, readable};
 use crate::config::units::RollTime;
-use crate::config::{Damage, Durability, Limits, RequiredMount};
+use crate::config::{Damage, Durability, Limits, ReplicaMissing, RequiredMount};
+use crate::election::Tenure;
 use crate::env::{Disk, Env};
-use crate::log::{self, LogError, LogOptions, LogWriter, Waker};
+use crate::log::{self, Locked, LogError, LogOptions, LogWriter, Waker};
 use crate::net::{ConnId, Links};
 use crate::protocol::ToNode;
 use crate::queue::{Date, Params};
 use bytes::Bytes;
 use catching_up::CatchUp;
+use followers::Followers;
+use held::HeldResponses;
 use log_side::LogSide;
 use members::Members;
 use merging::Merging;
 use messages::encoded;
 use queue::QueueShell;
 use schema::Schemas;
+use slow::SlowConsumers;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,8 +93,19 @@ pub struct PlantOptions {
     pub src: String,
     /// Directory of the logs; `None` disables logging.
     pub dir: Option<PathBuf>,
+    /// Where this process is reached, `HOST:PORT`, for clients of a passive tickerplant.
+    pub address: Option<String>,
+    /// URL of the lease that decides which of several tickerplants is active; `None` if this is the only one.
+    pub lease: Option<String>,
+    /// The lease, unless the lock of the log is.
+    pub tenure: Option<Arc<Tenure>>,
     pub durability: Durability,
+    /// Under durability `replica`: how long to wait for followers, and what happens then.
+    pub replica_timeout: Duration,
+    pub replica_missing: ReplicaMissing,
     pub damage: Damage,
+    /// Days for which past logs are kept; `None` keeps all.
+    pub keep_days: Option<u32>,
     /// Required mount of the log's directory.
     pub mount: RequiredMount,
     /// Batch mode: publishing interval.
@@ -81,6 +115,8 @@ pub struct PlantOptions {
     pub today: Option<Date>,
     /// Clients may not change data, unless a users file says so (`-b`).
     pub block_writes: bool,
+    /// Values of other types are converted where nothing is lost (`--coerce`).
+    pub coerce: bool,
     /// The secret that nodes must know to join; `None` if the role is enough.
     pub secret: Option<ClusterSecret>,
     pub limits: Limits,
@@ -103,6 +139,12 @@ pub struct Plant {
     env: Env,
     pub stats: Stats,
     pub quarantine: Quarantine,
+    /// Keeps the quarantine over a restart.
+    keeper: Keeper,
+    /// Responses that wait for it.
+    held: HeldResponses,
+    /// Rejected updates whose numbers are accepted in this iteration, once they are logged.
+    accepted_since: Vec<u64>,
     pub limits: Limits,
     /// Limits of an update's object.
     codec: proto::Limits,
@@ -111,13 +153,30 @@ pub struct Plant {
     batch: Batch,
     merging: Merging,
     log: LogSide,
+    retry: full_disk::Retry,
     feed: Feed<ConnId>,
+    slow: SlowConsumers,
     subscriptions: Subscriptions<ConnId>,
     queue: QueueShell,
     catch_up: CatchUp,
     verification: Verification,
     block_writes: bool,
+    coerce: bool,
     members: Members,
+    followers: Followers,
+    /// What each connection has published, for the audit log; `None` without one.
+    published: Option<Sums<ConnId>>,
+    rejections: Rejections<ConnId>,
+    publishers: Publishers<ConnId>,
+    /// `None` without a log.
+    sequences: Option<SequenceState>,
+    /// Where this process is reached, and its lease, as its options say.
+    address: Option<String>,
+    lease: Option<String>,
+    tenure: Option<Arc<Tenure>>,
+    /// The lease was over at the beginning of this iteration.
+    is_over: bool,
+    hand_over: Option<HandOver>,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -127,6 +186,10 @@ impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
 
     fn all_waiting_bytes(&self) -> usize {
         self.outboxes_bytes()
+    }
+
+    fn is_user_full(&self, subscriber: ConnId) -> bool {
+        Links::is_user_full(self, subscriber)
     }
 
     fn send(&mut self, subscriber: ConnId, messages: Bytes) {
@@ -163,14 +226,17 @@ fn feed_limits(limits: &Limits) -> FeedLimits {
 
 impl PlantOptions {
     /// Returns the limits within which the wall clock is trusted.
-    fn believed(&self) -> Believed {
+    fn clock_limits(&self) -> ClockLimits {
         let ns = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
         let Limits { clock_jump_ns, clock_start_ns, .. } = self.limits;
-        Believed { jump_ns: ns(clock_jump_ns), pause_ns: ns(clock_start_ns), today: self.today }
+        ClockLimits { jump_ns: ns(clock_jump_ns), pause_ns: ns(clock_start_ns), today: self.today }
     }
 
     /// Returns the options of the log in this directory.
-    fn log(&self, env: &Env, dir: &Path, waker: &Waker) -> io::Result<LogOptions> {
+    ///
+    /// # Errors
+    /// A relative directory if the working directory cannot be read.
+    pub fn log(&self, env: &Env, dir: &Path, waker: &Waker) -> io::Result<LogOptions> {
         Ok(LogOptions {
             env: env.clone(),
             dir: std::path::absolute(dir)?,
@@ -179,6 +245,7 @@ impl PlantOptions {
             damage: self.damage,
             mount: self.mount.clone(),
             epoch: None,
+            address: self.address.clone(),
             limits: self.limits.codec(),
             chunk_bytes: chunk_bytes(&self.limits),
             buffer_bytes: size(self.limits.log_buffer_bytes),
@@ -194,26 +261,63 @@ impl Plant {
     /// # Errors
     /// Those of the log, if another tickerplant has it open or it is damaged before its end; those of the system.
     pub fn start(env: Env, options: PlantOptions, tables: Arc<Tables>, waker: Waker) -> Result<Plant, StartError> {
+        let locked = match &options.dir {
+            Some(dir) => Some(Locked::take(&options.log(&env, dir, &waker)?)?),
+            None => None,
+        };
+        Plant::start_locked(locked, env, options, tables, waker)
+    }
+
+    /// As [`Plant::start`], with the right to write the log; `None` for a tickerplant without a log.
+    ///
+    /// # Errors
+    /// Those of the log and of the system.
+    pub fn start_locked(
+        locked: Option<Locked>,
+        env: Env,
+        options: PlantOptions,
+        tables: Arc<Tables>,
+        waker: Waker,
+    ) -> Result<Plant, StartError> {
         let newest = options.dir.as_ref().and_then(|dir| newest_log(&*env.disk, dir, &options.src));
-        let time = Timekeeper::start(&env.clock, options.roll.clone(), newest, options.believed());
+        let time = Timekeeper::start(&env.clock, options.roll.clone(), newest, options.clock_limits());
         let is_past = time.is_due();
-        let log = match &options.dir {
-            Some(dir) => LogSide::open(options.log(&env, dir, &waker)?, time.date())?,
-            None => LogSide::default(),
+        let log = match (&options.dir, locked) {
+            (Some(dir), Some(locked)) => {
+                LogSide::open(locked, options.log(&env, dir, &waker)?, time.date(), options.keep_days)?
+            }
+            _ => LogSide::default(),
         };
         let reading =
             Reading { limits: options.limits.codec(), chunk_bytes: chunk_bytes(&options.limits), tip: log.tip() };
         let schemas = Schemas::adopt(&env, tables, log.path(), reading, is_past)?;
         let (queue, is_restored) = QueueShell::open(&env.disk, options.queue, time.date(), log.path())?;
+        let (coerce, src, dir) = (options.coerce, options.src, options.dir);
+        let (address, lease, tenure) = (options.address, options.lease, options.tenure);
+        let place = log.directory().map(|dir| Place { dir: dir.to_path_buf(), src: src.clone() });
+        let replicas = (options.durability, options.replica_timeout, options.replica_missing);
+        let followers = Followers::new(Arc::clone(&waker), place, replicas);
         let mut plant = Plant::with(
             env,
             options.limits,
             (options.batch, options.block_writes, options.secret),
-            waker,
+            Arc::clone(&waker),
             (time, log, schemas, queue),
+            followers,
         )?;
+        (plant.coerce, plant.address, plant.lease, plant.tenure) = (coerce, address, lease, tenure);
+        plant.keeper = Keeper::open(&plant.env, dir.as_deref(), &src, &mut plant.quarantine, waker);
         if is_restored {
             plant.restored();
+        }
+        if let Some(dir) = &dir {
+            let reading = sequence_state::Reading { limits: plant.codec, chunk_bytes: chunk_bytes(&plant.limits) };
+            let today = (plant.time.date(), plant.log.tip());
+            let at = (dir.as_path(), src.as_str());
+            let mut restored = Restored::new(&mut plant.publishers, &mut plant.quarantine);
+            plant.sequences = Some(SequenceState::open(&plant.env, at, reading, today, &mut restored)?);
+            let accepted = restored.accepted;
+            plant.keep_accepted(accepted);
         }
         if let Some(trouble) = plant.clock_trouble() {
             tracing::error!("{trouble}");
@@ -228,6 +332,7 @@ impl Plant {
         (batch, block_writes, secret): (Option<Duration>, bool, Option<ClusterSecret>),
         waker: Waker,
         (time, log, schemas, queue): (Timekeeper, LogSide, Schemas, QueueShell),
+        followers: Followers,
     ) -> io::Result<Plant> {
         let (codec, chunk_bytes, tip) = (limits.codec(), chunk_bytes(&limits), log.tip());
         let setup = catchup::Setup { env: env.clone(), tables: schemas.current(), limits: codec, chunk_bytes };
@@ -237,20 +342,70 @@ impl Plant {
             verification: Verification::start(&env, schemas.current(), codec, chunk_bytes, waker)?,
             stats: Stats::default(),
             quarantine: Quarantine::new(size(limits.quarantine_updates), size(limits.quarantine_bytes)),
+            keeper: Keeper::default(),
+            held: HeldResponses::new(size(limits.held_responses_bytes)),
+            accepted_since: Vec::new(),
             batch: Batch::new(tip),
             merging: Merging::new(batch, &tables, env.clock.now()),
             feed: Feed::new(Arc::clone(&tables), feed_limits(&limits), tip),
+            slow: SlowConsumers::default(),
             subscriptions: Subscriptions::new(tables.len()),
+            publishers: Publishers::new(PublisherLimits {
+                ids: size(limits.publishers),
+                id_bytes: size(limits.publisher_id_bytes),
+            }),
             limits,
             codec,
             env,
             time,
             schemas,
             log,
+            retry: full_disk::Retry::default(),
             queue,
             block_writes,
+            coerce: false,
             members: Members::new(secret),
+            followers,
+            published: None,
+            rejections: Rejections::default(),
+            sequences: None,
+            address: None,
+            lease: None,
+            tenure: None,
+            is_over: false,
+            hand_over: None,
         })
+    }
+
+    /// Sums what connections publish, for the audit log.
+    pub fn sum_published(&mut self) {
+        self.published = Some(Sums::default());
+    }
+
+    /// Returns when the sums are to be recorded.
+    pub fn sums_due(&self) -> Option<Instant> {
+        self.published.as_ref()?.due()
+    }
+
+    /// Leaves the sums where they are, for a while.
+    pub fn postpone_sums(&mut self) {
+        self.published.iter_mut().for_each(Sums::postpone);
+    }
+
+    /// Returns the sums as records: those of a connection that has closed, or all.
+    pub fn take_sums(&mut self, closed: Option<ConnId>) -> Vec<Entry> {
+        let tables = Arc::clone(self.schemas.tables());
+        let name = |at: usize| tables.iter().nth(at).map_or_else(String::new, |table| readable(&table.name));
+        match (&mut self.published, closed) {
+            (None, _) => Vec::new(),
+            (Some(sums), Some(conn)) => sums.closed(conn, name),
+            (Some(sums), None) => sums.take(name),
+        }
+    }
+
+    /// Whether a connection has a subscription or is a node.
+    pub fn serves(&self, conn: ConnId) -> bool {
+        self.feed.is_subscribed(conn) || self.is_member(conn).is_ok() || self.followers.has(conn)
     }
 
     /// Returns the environment in which it was started.
@@ -260,9 +415,11 @@ impl Plant {
 
     /// Takes the time of this event-loop iteration, and rolls the day if it is due.
     pub fn begin_iteration(&mut self, ctl: &mut dyn Links) {
-        if self.time.begin_iteration()
-            && let Some(event) = self.time.look(self.log.path())
-        {
+        if !self.time.begin_iteration() {
+            return;
+        }
+        self.is_over = self.tenure.as_ref().is_some_and(|tenure| tenure.is_over());
+        if let Some(event) = self.time.check_clock(self.log.path()) {
             self.drive_day(event, ctl);
         }
     }
@@ -270,7 +427,7 @@ impl Plant {
     /// Ends the event-loop iteration: logs and publishes its updates.
     pub fn end_iteration(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
-        self.catch_up.let_go(self.feed.behind());
+        self.catch_up.close_unused(self.feed.behind());
         self.time.end_iteration();
     }
 
@@ -278,7 +435,16 @@ impl Plant {
     /// retry.
     pub fn deadline(&self) -> Option<Instant> {
         let roll = self.env.clock.now().checked_add(self.time.left());
-        let others = [self.queue_deadline(), self.merging.deadline(), self.verification.deadline()];
+        let (asked, replicas) = self.followers.deadlines();
+        let replicas = replicas.and_then(|at_ns| self.time.instant(at_ns));
+        let others = [
+            self.queue_deadline(),
+            self.merging.deadline(),
+            self.verification.deadline(),
+            self.retry.at(),
+            asked,
+            replicas,
+        ];
         roll.into_iter().chain(others.into_iter().flatten()).min()
     }
 
@@ -290,6 +456,7 @@ impl Plant {
     /// Runs everything that is due.
     pub fn timer(&mut self, ctl: &mut dyn Links) {
         self.begin_iteration(ctl);
+        self.resume_if_due(ctl);
         if self.merging.is_due(ctl.now()) {
             self.flush_merged(ctl);
             self.merging.flushed(ctl.now());
@@ -298,6 +465,8 @@ impl Plant {
             self.queue_tick(ctl);
         }
         self.verification.retry(self.env.clock.now());
+        self.serve_followers(ctl);
+        self.acknowledge(ctl);
     }
 
     /// Takes the results of other threads.
@@ -307,7 +476,9 @@ impl Plant {
             self.fail(&error, ctl);
         }
         self.log.look_at_path();
+        self.serve_followers(ctl);
         self.acknowledge(ctl);
+        self.send_held(ctl);
         while let Some(done) = self.catch_up.result() {
             self.caught_up(done, ctl);
         }
@@ -328,12 +499,19 @@ impl Plant {
 
     /// Feeds a subscriber in catch-up whose send buffer has room.
     pub fn writable(&mut self, conn: ConnId, ctl: &mut dyn Links) {
-        let Some(read) = self.feed.pump(conn, ctl) else { return self.catch_up.let_go(self.feed.behind()) };
+        let Some(read) = self.feed.pump(conn, ctl) else {
+            self.note_caught_up(conn, ctl);
+            return self.catch_up.close_unused(self.feed.behind());
+        };
         let Some(log) = self.catch_up.log_of(read.from.day) else {
             return ctl.close(conn, "too slow, and there is no log for catch-up");
         };
         if let Err(error) = self.log.flush_until(read.until) {
-            return self.fail(&error, ctl);
+            self.fail(&error, ctl);
+            // A log that waits for room on a full disk has all before the buffer, and no other read of this subscriber follows.
+            if !self.can_resume() {
+                return;
+            }
         }
         let writes_behind = self.log.writer().is_some_and(LogWriter::writes_behind);
         self.catch_up.read(read, log, writes_behind);
@@ -341,8 +519,8 @@ impl Plant {
 
     fn caught_up(&mut self, done: catchup::Done<ConnId>, ctl: &mut dyn Links) {
         match done.outcome {
-            Ok((messages, reached)) => {
-                if self.feed.chunk(done.subscriber, done.serial, messages, reached, ctl) {
+            Ok(read) => {
+                if self.feed.chunk(done.subscriber, done.serial, read, ctl) {
                     self.writable(done.subscriber, ctl);
                 }
                 self.forget_old_logs();
@@ -362,8 +540,12 @@ impl Plant {
     pub fn closed(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         self.settle(ctl);
         self.feed.remove(conn);
+        self.slow.closed(conn);
         self.subscriptions.remove_everywhere(conn);
         self.members.closed(conn);
+        self.follower_left(conn, ctl);
+        self.rejections.closed(conn);
+        self.publishers.closed(conn);
         self.forget_old_logs();
         self.leave_queue(conn, ctl);
     }
@@ -371,12 +553,20 @@ impl Plant {
     /// Clean shutdown: flushes everything, makes it durable, and notifies the nodes.
     pub fn stop(&mut self, reason: &str, ctl: &mut dyn Links) {
         self.flush_merged(ctl);
-        self.say_bye(reason, ctl);
-        self.log.close().into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
+        self.log_stop(reason);
+        self.announce_end(reason, ctl);
+        self.save_sequences();
+        let acks = self.log.close();
+        self.keeper.close();
+        acks.into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
+        // It is settled, or was not in time.
+        while let Some((request, answer)) = self.held.next(|_| true) {
+            ctl.reply(request, answer);
+        }
     }
 
     /// Sends nodes `Bye`, on which they look for a tickerplant again.
-    fn say_bye(&mut self, reason: &str, ctl: &mut dyn Links) {
+    fn announce_end(&mut self, reason: &str, ctl: &mut dyn Links) {
         let bye = encoded(&ToNode::Bye { reason: reason.to_string() });
         let nodes = self.queue.nodes().filter_map(|(handle, _)| ctl.by_handle(handle.0));
         nodes.collect::<Vec<_>>().into_iter().for_each(|conn| ctl.send(conn, bye.clone()));

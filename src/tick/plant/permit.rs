@@ -1,7 +1,7 @@
 //! What a caller may do: checked once, before a function runs.
 //!
-//! The caller's role is checked here; what depends on arguments (tables, symbols, a queue, another's handle) is checked where they are
-//! read, with the functions of this module.
+//! `Plant::permit` checks the caller's role. Functions with further conditions (tables, symbols, a queue, a handle) read their arguments first, and
+//! then check them with the other functions of this module.
 
 use super::Plant;
 use super::functions::Row;
@@ -12,7 +12,7 @@ use crate::tick::core::Reason;
 use crate::tick::subscriptions::RequestedSymbols;
 use std::sync::Arc;
 
-/// Connection of the owner's own code: `.z.ts` of a start-up file. No client has it.
+/// Stands for the connection of a call that `.z.ts` of a start-up file makes. No client's connection has this id.
 pub const OWNER: ConnId = ConnId::new(u32::MAX, 0);
 
 impl Plant {
@@ -43,6 +43,19 @@ impl Plant {
             return Err(QError::with("noupdate", format!("{} changes data, which clients may not do (-b)", row.name)));
         }
         Ok(())
+    }
+
+    /// Logs why a sync call or query was rejected with `access`, since most clients show the name only: the 1st, 2nd, 4th, 8th and so on, as a
+    /// client can cause any number.
+    pub(in crate::tick) fn note_denied(&mut self, error: &QError, conn: ConnId, ctl: &dyn Links) {
+        if *error.name != *b"access" {
+            return;
+        }
+        self.stats.denied = self.stats.denied.wrapping_add(1);
+        if self.stats.denied.is_power_of_two() {
+            let from = self.label(conn, ctl);
+            tracing::warn!(%from, %error, rejected = self.stats.denied, "call rejected");
+        }
     }
 
     /// Returns why a connection may not publish a table, if so.

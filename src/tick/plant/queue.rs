@@ -13,7 +13,7 @@ use crate::env::Disk;
 use crate::log::{self, Proof};
 use crate::protocol::ToNode;
 use crate::queue::{
-    Action, Date, Handle, Kind, Note, Params, Queue, QueueEvent, State, Subscriber, UpdateIndex, Window,
+    Action, Date, Handle, Kind, Note, Now, Params, Queue, QueueEvent, State, Subscriber, UpdateIndex, Window,
 };
 use crate::tick::journal::{Journal, JournalFile};
 use std::collections::BTreeMap;
@@ -29,9 +29,16 @@ pub(super) struct QueueShell {
     journal: Journal,
     members: BTreeMap<Handle, Member>,
     proofs: Proofs,
+    /// Time to send a proof, nanoseconds.
+    prove_ns: i64,
     /// Number of waiting nodes as last sent to each live node.
     waiting_sent: BTreeMap<Handle, usize>,
+    /// Number of updates that no node serves, as last sent to each node; a node assumes 0 before that.
+    unserved_sent: BTreeMap<Handle, u64>,
 }
+
+/// A connected node that has sent nothing for so long does not answer: it reports its status every second. Nanoseconds.
+const SILENT_NS: i64 = 5_000_000_000;
 
 /// Number of instances in the width of the message field.
 fn capped(instances: usize) -> u32 {
@@ -60,6 +67,7 @@ impl QueueShell {
         date: Date,
         log: Option<&Path>,
     ) -> io::Result<(QueueShell, bool)> {
+        let prove_ns = params.prove_ns;
         let (queue, journal, is_restored) = match log {
             None => (Queue::new(params, date), Journal::None, false),
             Some(log) => {
@@ -67,9 +75,11 @@ impl QueueShell {
                 (queue, Journal::Open(file), is_restored)
             }
         };
-        let (members, proofs, waiting_sent) = (BTreeMap::new(), Proofs::default(), BTreeMap::new());
+        let (members, proofs) = (BTreeMap::new(), Proofs::default());
+        let (waiting_sent, unserved_sent) = (BTreeMap::new(), BTreeMap::new());
         let disk = Arc::clone(disk);
-        Ok((QueueShell { disk, queue, journal, members, proofs, waiting_sent }, is_restored))
+        let shell = QueueShell { disk, queue, journal, members, proofs, prove_ns, waiting_sent, unserved_sent };
+        Ok((shell, is_restored))
     }
 
     /// After a restart: starts the grace period in which nodes may reconnect. No node is connected, so nothing is to be done for one.
@@ -84,13 +94,24 @@ impl QueueShell {
         &self.queue
     }
 
+    /// Returns when [`QueueShell::overdue`] or [`QueueEvent::Tick`] has work, on the steady clock.
+    pub fn next_deadline_ns(&self) -> Option<i64> {
+        [self.queue.next_deadline_ns(), self.proofs.deadline_ns()].into_iter().flatten().min()
+    }
+
+    /// Returns the next proof that was not sent in time, as an event of the queue.
+    pub fn overdue(&mut self, now_ns: i64) -> Option<QueueEvent> {
+        let (handle, date, window) = self.proofs.take_overdue(now_ns)?;
+        Some(QueueEvent::Unproved { handle, window, date })
+    }
+
     /// Passes an event to the queue.
     pub fn step(&mut self, event: QueueEvent, at: At<'_>) -> Stepped {
         let mut stepped = Stepped::default();
         for action in self.queue.step(event, at.tip, at.now) {
             match self.record(action, at.log) {
                 Some(Action::Refused { reason, .. }) => stepped.refused = Some(reason),
-                Some(action) => stepped.effects.extend(self.effect(action)),
+                Some(action) => stepped.effects.extend(self.effect(action, at.now)),
                 None => {}
             }
         }
@@ -112,7 +133,7 @@ impl QueueShell {
         None
     }
 
-    fn effect(&mut self, action: Action) -> Option<Effect> {
+    fn effect(&mut self, action: Action, now: Now) -> Option<Effect> {
         let ends = |window: Window| (window.first().0, window.last().0);
         let (to, what) = match action {
             Action::Joined { handle, drop } => (handle, self.joined(handle, drop)?),
@@ -122,8 +143,12 @@ impl QueueShell {
             Action::Rebuild { handle, window, hidden } => (handle, self.rebuild(handle, window, hidden)),
             Action::Verify { handle, window, date } => {
                 let key = (handle, date, window);
-                self.proofs.want(key);
-                return self.comparison(&key);
+                if let Some(held) = self.proofs.take_early(&key) {
+                    return self.comparison(&key, held);
+                }
+                let is_of_today = date == self.queue.date();
+                self.proofs.expect(key, is_of_today.then(|| now.steady_ns.saturating_add(self.prove_ns)));
+                return None;
             }
             Action::Recheck { handle, window } => {
                 let (first, last) = ends(window);
@@ -179,9 +204,8 @@ impl QueueShell {
         }
     }
 
-    /// Returns the comparison of a proof once both the proof and the request for it have arrived.
-    fn comparison(&mut self, key: &ProofKey) -> Option<Effect> {
-        let held = self.proofs.take(key)?;
+    /// Returns the comparison of a wanted proof with the log; `None` if its node has left.
+    fn comparison(&self, key: &ProofKey, held: Proof) -> Option<Effect> {
         let (to, date, window) = *key;
         let subscription = Arc::clone(&self.queue.by_handle(to)?.subscription);
         Some(Effect { to, what: What::Compare(Comparison { subscription, date, window, held }) })
@@ -198,6 +222,7 @@ impl QueueShell {
 
     /// Adds a node that joins. Returns its former membership.
     pub fn joins(&mut self, handle: Handle, member: Member) -> Option<Member> {
+        self.unserved_sent.remove(&handle);
         self.members.insert(handle, member)
     }
 
@@ -212,6 +237,7 @@ impl QueueShell {
     /// Removes a closed connection. Returns whether it was a member, of which the queue must be notified.
     pub fn disconnected(&mut self, handle: Handle) -> bool {
         self.waiting_sent.remove(&handle);
+        self.unserved_sent.remove(&handle);
         let was_member = self.members.remove(&handle).is_some();
         if was_member {
             self.proofs.forget(handle);
@@ -219,9 +245,32 @@ impl QueueShell {
         was_member
     }
 
+    /// Notes that a node has sent a message.
+    pub fn heard(&mut self, handle: Handle, now_ns: i64) {
+        if let Some(member) = self.members.get_mut(&handle) {
+            member.heard_ns = now_ns;
+        }
+    }
+
+    /// Returns the connected nodes that do not answer, with the time since their last message in nanoseconds; live ones first. A process
+    /// that hangs keeps its connection, so that no disconnect shows it.
+    pub fn silent(&self, now_ns: i64) -> Vec<(&Subscriber, i64)> {
+        let silence_ns = |member: &Member| now_ns.saturating_sub(member.heard_ns);
+        let silent = self.nodes().filter(|(_, member)| silence_ns(member) >= SILENT_NS);
+        let mut silent: Vec<(&Subscriber, i64)> =
+            silent.filter_map(|(handle, member)| Some((self.queue.by_handle(handle)?, silence_ns(member)))).collect();
+        silent.sort_by_key(|(sub, _)| (sub.state != State::Live, sub.id));
+        silent
+    }
+
     /// Returns elastick's nodes among the members.
     pub fn nodes(&self) -> impl Iterator<Item = (Handle, &Member)> {
         self.members.iter().filter(|(_, member)| member.is_node()).map(|(handle, member)| (*handle, member))
+    }
+
+    /// Whether a subscriber uses the paper's protocol, and so counts messages.
+    pub fn has_counting_members(&self) -> bool {
+        self.members.values().any(|member| !member.is_node())
     }
 
     pub fn is_node(&self, handle: Handle) -> bool {
@@ -262,27 +311,25 @@ impl QueueShell {
             _ => None,
         });
         if let Some(window) = first.and_then(|first| Window::new(first, next)) {
-            self.proofs.came((handle, date, window), proof);
+            self.proofs.came_early((handle, date, window), proof);
         }
     }
 
-    /// Takes a proof of a node.
+    /// Takes a proof of a node. Each expected one is compared once: a comparison reads the log, and a node may send proofs without end.
     pub fn proved(&mut self, handle: Handle, date: Date, window: Window, proof: Proof) -> Proved {
         let key = (handle, date, window);
-        self.proofs.came(key, proof);
-        // After the end of a day a live node proves the window that the end of the day closed.
-        if date < self.queue.date() {
-            self.proofs.want(key);
+        let is_of_ended_day = date < self.queue.date();
+        if self.proofs.take_expected(&key) || (is_of_ended_day && self.proofs.take_expected_of(handle, date)) {
+            return Proved::Wanted(self.comparison(&key, proof));
         }
-        match self.proofs.is_wanted(&key) {
-            true => Proved::Wanted(self.comparison(&key)),
-            false => Proved::Unknown,
-        }
+        self.proofs.came_early(key, proof);
+        Proved::Unknown
     }
 
-    /// Drops a proof that the queue did not want: repeated by a node that joined again, when the window is already proved.
-    pub fn forget_unwanted(&mut self, handle: Handle, date: Date, window: Window) {
-        self.proofs.forget_unwanted(&(handle, date, window));
+    /// Drops the proof that came with a message, after its step: repeated by a node that joined again, when the window is already proved, or
+    /// of a window that the queue has not closed there.
+    pub fn drop_early_proof(&mut self) {
+        self.proofs.drop_early();
     }
 
     /// Returns the message with the number of nodes that wait after a live node, if the number has changed.
@@ -298,6 +345,14 @@ impl QueueShell {
         let waiting = self.queue.subscribers().iter().filter(waits).count();
         let has_changed = self.waiting_sent.insert(handle, waiting) != Some(waiting);
         has_changed.then_some(ToNode::Waiting { nodes: waiting as u64 })
+    }
+
+    /// Returns the message with the number of updates before `tip` that no node of a node's queue serves, if the number has changed.
+    pub fn unserved(&mut self, handle: Handle, tip: UpdateIndex) -> Option<ToNode> {
+        let of = self.queue.by_handle(handle).filter(|of| of.kind() == Kind::Native)?;
+        let updates = self.queue.unserved(&of.queue, tip);
+        let before = self.unserved_sent.insert(handle, updates).unwrap_or(0);
+        (before != updates).then_some(ToNode::Unserved { updates })
     }
 
     /// Writes the journal no more: another tickerplant owns it.

@@ -30,7 +30,7 @@ impl Plant {
 
     /// Describes what is wrong with the clock or the day, and what to do.
     pub(super) fn clock_trouble(&self) -> Option<String> {
-        self.time.trouble(self.log.path())
+        self.time.clock_fault(self.log.path())
     }
 
     /// Runs the state machine of the day until it has no action left.
@@ -62,12 +62,12 @@ impl Plant {
                     }
                     return false;
                 }
+                self.save_sequences_of_new_day(date);
                 if let Some(log) = self.log.source() {
                     self.catch_up.add(self.feed.tip().day.saturating_add(1), log);
                 }
-                if !self.log.has_failed() {
-                    self.log.take_acks().into_iter().for_each(|ack| ctl.reply(ack.request, ack.answer));
-                }
+                self.acknowledge(ctl);
+                self.serve_followers(ctl);
             }
             Action::SendEnd { date } => {
                 let end = encoded(&ToNode::End { date: date.0 });

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An error with kdb+'s term and a description, also for calls from expressions.
+/// Returns an error whose name has kdb+'s term and the description: a client that gets the name alone reads both.
 pub(super) fn refused(term: &str, words: impl std::fmt::Display) -> QError {
     QError::signal(format!("{term}: {words}"))
 }

@@ -10,13 +10,14 @@ impl Plant {
     pub fn shape(&self) -> String {
         let fed: Vec<i32> = self.feed.subscribers().map(crate::net::ConnId::handle).collect();
         let mut shape = format!(
-            "{:?} tip {} day {:?} behind {:?} fed {fed:?} {} unanswered {} {} ",
+            "{:?} tip {} day {:?} behind {:?} fed {fed:?} {} unanswered {} held {} {} ",
             self.time.date(),
             self.feed.tip().index,
             self.feed.tip().day,
             self.feed.behind(),
             self.queue.shape(),
-            self.verification.put_off_count(),
+            self.verification.retry_count(),
+            self.held.len(),
             self.log.shape(),
         );
         put_queue(self.queue.core(), Some(self.steady_ns()), &mut shape);
@@ -25,7 +26,9 @@ impl Plant {
 
     /// Whether every accepted update is in the log and acknowledged.
     pub fn is_settled(&self) -> bool {
-        self.log.writer().is_none_or(|log| log.tip() == self.feed.tip().index) && self.log.acks() == 0
+        self.log.writer().is_none_or(|log| log.tip() == self.feed.tip().index)
+            && self.log.acks() == 0
+            && self.held.len() == 0
     }
 }
 

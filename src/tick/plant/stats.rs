@@ -3,12 +3,18 @@
 /// Counters of a tickerplant since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Updates and rows accepted.
+    /// Updates and rows in the log, counted once they are appended to it. Without a log: updates and rows published.
     pub updates: u64,
     pub rows: u64,
+    /// Updates accepted after a conversion (`--coerce`).
+    pub coerced: u64,
     /// Rejected updates, and accepted ones that could not be logged.
     pub refused: u64,
+    /// Sync calls and queries rejected with `access`; for the log only.
+    pub denied: u64,
     pub unlogged: u64,
+    /// Updates that the log had already, by their publishers' sequence numbers.
+    pub duplicates: u64,
     /// Event-loop iterations that logged an update.
     pub turns: u64,
     /// Queries, and those that failed.
@@ -23,12 +29,14 @@ pub struct Stats {
 
 impl Stats {
     /// Returns names and values for `.u.stats`.
-    pub fn entries(&self) -> [(&'static str, u64); 10] {
+    pub fn entries(&self) -> [(&'static str, u64); 12] {
         [
             ("updates", self.updates),
             ("rows", self.rows),
+            ("coerced", self.coerced),
             ("refused", self.refused),
             ("unlogged", self.unlogged),
+            ("duplicates", self.duplicates),
             ("turns", self.turns),
             ("queries", self.queries),
             ("queryErrors", self.query_errors),

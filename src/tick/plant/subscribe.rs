@@ -46,12 +46,7 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         let (table, requested) = self.table_and_symbols(args)?;
-        let chosen = self.permitted(table, &requested, conn, ctl)?;
-        self.settle(ctl);
-        self.resubscribe(conn, &chosen, ctl, |subscriptions, table, symbols| {
-            subscriptions.remove(table, conn);
-            subscriptions.add(table, conn, symbols.clone());
-        })?;
+        let chosen = self.subscribe(table, &requested, true, conn, ctl)?;
         match table {
             Some(table) => self.put_answer(table, writer),
             None => {
@@ -76,11 +71,7 @@ impl Plant {
     ) -> Result<(), QError> {
         let (table, requested) = self.table_and_symbols(args)?;
         let table = table.ok_or(QError::with("type", ".u.add takes the name of a table"))?;
-        let chosen = self.permitted(Some(table), &requested, conn, ctl)?;
-        self.settle(ctl);
-        self.resubscribe(conn, &chosen, ctl, |subscriptions, table, symbols| {
-            subscriptions.add(table, conn, symbols.clone());
-        })?;
+        self.subscribe(Some(table), &requested, false, conn, ctl)?;
         self.put_answer(table, writer);
         Ok(())
     }
@@ -98,6 +89,29 @@ impl Plant {
         let chosen = table.map_or_else(|| self.schemas.sorted().to_vec(), |table| vec![table]);
         let chosen: Vec<_> = chosen.into_iter().map(|table| (table, RequestedSymbols::All)).collect();
         self.resubscribe(conn, &chosen, ctl, |subscriptions, table, _| subscriptions.remove(table, conn))
+    }
+
+    /// Adds to the subscription of a table, or of all tables, or replaces it. Returns the tables with the symbols that the caller may have.
+    ///
+    /// # Errors
+    /// Those of [`Plant::permitted`], and a limit of the feed.
+    fn subscribe(
+        &mut self,
+        table: Option<usize>,
+        requested: &RequestedSymbols,
+        replaces: bool,
+        conn: ConnId,
+        ctl: &mut dyn Links,
+    ) -> Result<Vec<(usize, RequestedSymbols)>, QError> {
+        let chosen = self.permitted(table, requested, conn, ctl)?;
+        self.settle(ctl);
+        self.resubscribe(conn, &chosen, ctl, |subscriptions, table, symbols| {
+            if replaces {
+                subscriptions.remove(table, conn);
+            }
+            subscriptions.add(table, conn, symbols.clone());
+        })?;
+        Ok(chosen)
     }
 
     /// Returns the tables and symbols of a request that the caller may have. A request for all tables gets those that are permitted.

@@ -6,13 +6,13 @@ use crate::sys::clock as sys_clock;
 use crate::tick::clock::{self, Clock, Steady};
 use crate::tick::core::Stamp;
 use crate::tick::day::trust::Change;
-use crate::tick::day::{Action, Believed, Calendar, Day, DayEvent};
+use crate::tick::day::{Action, Calendar, ClockLimits, Day, DayEvent};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Poll interval of the wall clock while idle: after the clock is set forward, an idle tickerplant rolls at most that late.
-const LOOK_AT_WALL_NS: i64 = 1_000_000_000;
+const WALL_CHECK_NS: i64 = 1_000_000_000;
 
 /// Duration in days, or in hours below two days.
 fn in_words(ns: i64) -> String {
@@ -40,11 +40,11 @@ impl Timekeeper {
         clock: &Arc<dyn sys_clock::Clock>,
         roll: RollTime,
         newest_log: Option<Date>,
-        believed: Believed,
+        clock_limits: ClockLimits,
     ) -> Timekeeper {
         let zone = Clock::new(roll);
         let now = clock::of_day(&**clock);
-        let day = Day::start(newest_log, zone.calendar(now.wall_ns), now, believed);
+        let day = Day::start(newest_log, zone.calendar(now.wall_ns), now, clock_limits);
         let steady = Steady::start(clock);
         Timekeeper { clock: Arc::clone(clock), zone, steady, day, stamp: Stamp::default(), has_begun: false }
     }
@@ -95,7 +95,7 @@ impl Timekeeper {
     /// Returns the time until the clock must be looked at again.
     pub fn left(&self) -> Duration {
         // The wall clock may be set forward while the loop is idle.
-        let left_ns = self.day.left_ns(clock::of_day(&*self.clock)).clamp(0, LOOK_AT_WALL_NS);
+        let left_ns = self.day.left_ns(clock::of_day(&*self.clock)).clamp(0, WALL_CHECK_NS);
         Duration::from_nanos(left_ns.unsigned_abs())
     }
 
@@ -104,12 +104,19 @@ impl Timekeeper {
         self.zone.calendar(self.day.time_ns(now))
     }
 
+    /// Returns when the day ends, in the zone of the roll and in UTC; `None` if it is over already, or does not end by the clock.
+    pub fn end_of_day(&self) -> Option<String> {
+        let calendar = self.zone.calendar(clock::of_day(&*self.clock).wall_ns);
+        let ends_by_clock = calendar.today == self.day.date() && self.clock_fault(None).is_none();
+        ends_by_clock.then(|| self.zone.in_words(calendar.next_roll_ns))
+    }
+
     /// Looks whether the wall clock has jumped or is back. Returns the event of the day if it is due.
-    pub fn look(&mut self, log: Option<&Path>) -> Option<DayEvent> {
+    pub fn check_clock(&mut self, log: Option<&Path>) -> Option<DayEvent> {
         let now = clock::of_day(&*self.clock);
         let changed = self.day.has_changed(now).then(|| self.zone.calendar(now.wall_ns));
-        match changed.and_then(|calendar| self.day.look(now, calendar)) {
-            Some(Change::Jumped(_)) => tracing::error!("{}", self.trouble(log).unwrap_or_default()),
+        match changed.and_then(|calendar| self.day.check_clock(now, calendar)) {
+            Some(Change::Jumped(_)) => tracing::error!("{}", self.clock_fault(log).unwrap_or_default()),
             Some(Change::Back) => tracing::warn!("the wall clock is right again: days end by it again"),
             Some(Change::SetRight) => {
                 tracing::warn!(date = %self.day.date(), "the wall clock, which was far from the day, has been corrected")
@@ -117,6 +124,22 @@ impl Timekeeper {
             None => {}
         }
         self.day.is_due(now).then(|| DayEvent::Clock(self.calendar(now)))
+    }
+
+    /// Describes a day that is ahead of the clock and ends by it nevertheless; `None` if it is not, or if [`Timekeeper::clock_fault`] says more.
+    pub fn ahead(&self) -> Option<String> {
+        let calendar = self.zone.calendar(clock::of_day(&*self.clock).wall_ns);
+        let (date, today, days) = (self.day.date(), calendar.today, self.day.days_ahead(calendar));
+        if days <= 0 || self.clock_fault(None).is_some() {
+            return None;
+        }
+        let words = if days == 1 { "1 day".to_string() } else { format!("{days} days") };
+        let end = self.zone.in_words(self.zone.end_of(date));
+        Some(format!(
+            "day {date} is {words} ahead of the clock, which shows {today}: updates of today go to the log of {date} until that \
+             day ends at {end}. If the clock is wrong, correct it; if the day was begun too early, `elastick log join` \
+             makes one log of it and of the day before once it has ended"
+        ))
     }
 
     /// Returns why the day may not be ended by hand.
@@ -138,12 +161,12 @@ impl Timekeeper {
     }
 
     /// Describes what is wrong with the clock or the day, and what to do; `log`: the path of the day's log.
-    pub fn trouble(&self, log: Option<&Path>) -> Option<String> {
+    pub fn clock_fault(&self, log: Option<&Path>) -> Option<String> {
         let now = clock::of_day(&*self.clock);
         let calendar = self.zone.calendar(now.wall_ns);
         let (date, today) = (self.day.date(), calendar.today);
         let too_late = self.day.too_late(calendar);
-        if let Some(days) = too_late.filter(|_| self.day.doubts_clock()) {
+        if let Some(days) = too_late.filter(|_| self.day.ignores_wall_clock()) {
             return Some(format!(
                 "the clock shows {today}, {days} days after the newest log, more than --limit-clock-start: updates \
                  go to day {date}, which does not end by the clock. If the clock is wrong, correct it; if it is \
@@ -170,7 +193,7 @@ impl Timekeeper {
     /// the clock.
     pub fn figures(&self) -> (f64, u64) {
         let now = clock::of_day(&*self.clock);
-        let pause = self.day.too_late(self.zone.calendar(now.wall_ns)).filter(|_| self.day.doubts_clock());
+        let pause = self.day.too_late(self.zone.calendar(now.wall_ns)).filter(|_| self.day.ignores_wall_clock());
         let jump = match pause {
             Some(days) => Duration::from_nanos(days.saturating_mul(proto::time::DAY_NS).unsigned_abs()),
             None => Duration::from_nanos(self.day.jump_ns(now).unwrap_or(0).unsigned_abs()),
@@ -190,8 +213,8 @@ mod tests {
         let clock: Arc<dyn sys_clock::Clock> = Arc::new(sys_clock::SystemClock);
         let today = Clock::new(roll()).calendar(clock::utc_now_ns(&*clock)).today;
         let day_ns = proto::time::DAY_NS;
-        let believed = Believed { jump_ns: 2 * day_ns, pause_ns: 9 * day_ns, today: None };
-        Timekeeper::start(&clock, roll(), Some(newest_log(today)), believed)
+        let clock_limits = ClockLimits { jump_ns: 2 * day_ns, pause_ns: 9 * day_ns, today: None };
+        Timekeeper::start(&clock, roll(), Some(newest_log(today)), clock_limits)
     }
 
     #[test]
@@ -208,25 +231,42 @@ mod tests {
     #[test]
     fn a_past_day_is_due_at_once() {
         let time = started(|today| Date(today.0 - 1));
-        assert!(time.is_due() && time.left().is_zero() && time.trouble(None).is_none());
+        assert!(time.is_due() && time.left().is_zero() && time.clock_fault(None).is_none());
+    }
+
+    #[test]
+    fn a_day_that_is_ahead_of_the_clock_and_its_end_are_named() {
+        let time = started(|today| Date(today.0 + 1));
+        let (date, end) = (time.date(), clock::civil_date(Date(time.date().0 + 1)));
+        let words = time.ahead().unwrap_or_default();
+        for part in [format!("day {date} is 1 day ahead"), format!("ends at {end} 00:00:00 UTC")] {
+            assert!(words.contains(&part), "{words}");
+        }
+        assert!(time.end_of_day().is_none());
+        assert_eq!(started(|today| today).ahead(), None);
+        assert_eq!(started(|today| Date(today.0 + 5)).ahead(), None, "clock_fault() says more");
     }
 
     #[test]
     fn a_log_far_ahead_of_the_clock_is_named() {
         let time = started(|today| Date(today.0 + 5));
-        let trouble = time.trouble(Some(Path::new("/logs/sym"))).unwrap_or_default();
-        assert!(
-            !time.is_due() && trouble.contains("5 days ahead") && trouble.contains("its log /logs/sym"),
-            "{trouble}"
-        );
+        let fault = time.clock_fault(Some(Path::new("/logs/sym"))).unwrap_or_default();
+        assert!(!time.is_due() && fault.contains("5 days ahead") && fault.contains("its log /logs/sym"), "{fault}");
         assert!(time.too_far_ahead(true).is_some() && time.figures() == (0.0, 5));
     }
 
     #[test]
     fn a_clock_far_ahead_of_the_newest_log_ends_no_day() {
         let time = started(|today| Date(today.0 - 20));
-        let trouble = time.trouble(None).unwrap_or_default();
-        assert!(!time.is_due() && trouble.contains("--limit-clock-start"), "{trouble}");
+        let fault = time.clock_fault(None).unwrap_or_default();
+        assert!(!time.is_due() && fault.contains("--limit-clock-start"), "{fault}");
+    }
+
+    #[test]
+    fn the_end_of_a_day_is_known_unless_it_is_over_or_far_away() {
+        let end = started(|today| today).end_of_day().unwrap_or_default();
+        assert!(end.ends_with("00:00:00 UTC"), "{end}");
+        assert_eq!([-1, 5].map(|days| started(|today| Date(today.0 + days)).end_of_day()), [None, None]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The variables of `.u` at one moment, for an expression that runs beside the event loop.
 
 use super::Plant;
-use super::values::{VARIABLES, put_quarantine};
-use crate::access::{Grants, Rows};
+use super::reader::Reader;
+use super::values::{REJECTED, VARIABLES, put_quarantine, rejected};
+use crate::net::Links;
 use crate::q::from_view;
 use crate::table::Value;
 use crate::tick::quarantine::Refused;
@@ -16,6 +17,8 @@ const SEARCHED_BYTES: usize = 4096;
 /// A set of the variables in [`VARIABLES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Names(u16);
+
+const _: () = assert!(VARIABLES.len() <= 16);
 
 impl Names {
     pub const NONE: Names = Names(0);
@@ -35,20 +38,31 @@ impl Names {
         let is_whole =
             text.windows(3).any(|window| window.starts_with(b".u") && window != b".u.") || text.ends_with(b".u");
         let large = [
+            (has(b"u.conns") || has(b"z.W"), &[".u.conns"][..]),
             (is_whole || has(b"u.w"), &[".u.w"][..]),
             (is_whole || has(b"asg"), &[".u.asg.tab", ".u.asg.tabV1"]),
             (has(b"quarantine"), &[".u.quarantine"]),
+            (has(b"rejected"), &[".u.rejected"]),
         ];
         let all = large
             .iter()
             .flat_map(|(_, names)| *names)
             .fold(Names::NONE, |all, name| all.and(Names::of(name.as_bytes())));
-        let asked = large.iter().filter(|(is_asked, _)| *is_asked).flat_map(|(_, names)| *names);
-        Names(!all.0).and(asked.fold(Names::NONE, |all, name| all.and(Names::of(name.as_bytes()))))
+        let named = large.iter().filter(|(is_named, _)| *is_named).flat_map(|(_, names)| *names);
+        Names(!all.0).and(named.fold(Names::NONE, |all, name| all.and(Names::of(name.as_bytes()))))
     }
 
     pub fn and(self, other: Names) -> Names {
         Names(self.0 | other.0)
+    }
+
+    fn meets(self, other: Names) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The tables of rejected updates.
+    fn rejected() -> Names {
+        REJECTED.iter().fold(Names::NONE, |all, name| all.and(Names::of(name)))
     }
 
     pub fn is_empty(self) -> bool {
@@ -81,14 +95,15 @@ impl Variables {
     pub fn value(&self, name: &[u8]) -> Option<Value> {
         let at = VARIABLES.iter().position(|known| known.as_bytes() == name)?;
         let mut encoded = Vec::new();
-        let object = match name == b".u.quarantine" && self.included.includes(at) {
-            true => {
+        let object = match name {
+            b".u.rejected" if self.included.includes(at) => return rejected(&self.quarantine),
+            b".u.quarantine" if self.included.includes(at) => {
                 let mut writer = Writer::new(&mut encoded);
                 put_quarantine(&self.quarantine, &mut writer);
                 writer.finish().ok()?;
                 encoded.as_slice()
             }
-            false => self.objects.get(self.places.get(at)?.clone()).filter(|object| !object.is_empty())?,
+            _ => self.objects.get(self.places.get(at)?.clone()).filter(|object| !object.is_empty())?,
         };
         let (view, _) = View::parse(object, Endian::Little, &Limits::default()).ok()?;
         from_view(&view).ok()
@@ -104,31 +119,30 @@ impl Variables {
             let pairs = self.quarantine.iter().zip(&other.quarantine);
             self.quarantine.len() == other.quarantine.len() && pairs.into_iter().all(|(one, two)| Arc::ptr_eq(one, two))
         };
-        (0..VARIABLES.len()).all(same) && (names.0 & Names::of(b".u.quarantine").0 == 0 || kept())
+        (0..VARIABLES.len()).all(same) && (!names.meets(Names::rejected()) || kept())
     }
 }
 
 impl Plant {
     /// Returns the values of some variables now, as far as `reader` may see them: rejected updates only of tables that it may query. The
     /// caller has settled.
-    pub fn variables(&self, included: Names, reader: Option<&Grants>) -> Variables {
+    pub fn variables(&self, included: Names, reader: Option<Reader<'_>>, ctl: &dyn Links) -> Variables {
         let mut objects = Vec::with_capacity(512);
         let mut variables = Variables { included, ..Variables::default() };
         for (at, (name, place)) in VARIABLES.iter().zip(&mut variables.places).enumerate() {
-            if !included.includes(at) || *name == ".u.quarantine" {
+            if !included.includes(at) || REJECTED.contains(&name.as_bytes()) {
                 continue;
             }
             let start = objects.len();
             let mut writer = Writer::new(&mut objects);
-            let is_there = self.put_variable(name.as_bytes(), &mut writer) && writer.finish().is_ok();
+            let is_there = self.put_variable(name.as_bytes(), reader, ctl, &mut writer) && writer.finish().is_ok();
             if !is_there {
                 objects.truncate(start);
             }
             *place = start..objects.len();
         }
-        if !Variables::default().include(Names(included.0 & Names::of(b".u.quarantine").0)) {
-            let may_read =
-                |refused: &Refused| reader.is_none_or(|grants| grants.query.of(&refused.table) == Some(Rows::All));
+        if included.meets(Names::rejected()) {
+            let may_read = |refused: &Refused| reader.is_none_or(|reader| reader.grants.reads_all_of(&refused.table));
             let readable = self.quarantine.iter().filter(|refused| may_read(refused));
             variables.quarantine = readable.map(Arc::clone).collect();
         }
@@ -155,6 +169,10 @@ mod tests {
         assert_eq!(large("(.u.sub[`;`];.u `i`L)"), [true, true, false]);
         assert_eq!(large("key `.u"), [true, true, false]);
         assert_eq!(large("count .u.quarantine"), [false, false, true]);
+        assert!(Names::likely(b"count .u.rejected").meets(Names::of(b".u.rejected")));
+        assert!(!Names::likely(b"1+1").meets(Names::rejected()));
+        let conns = |text: &str| !Names(Names::likely(text.as_bytes()).0 & Names::of(b".u.conns").0).is_empty();
+        assert_eq!(["select from .u.conns", ".u `i`L"].map(conns), [true, false]);
         assert!(!Names(Names::likely(b"").0 & Names::of(b".u.i").0).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Comparison of windows with the log on a thread of its own, and what is to be asked again of a log that cannot be read.
+//! Comparison of windows with the log on a thread of its own, and the retries for a log that cannot be read.
 
 use crate::env::Env;
 use crate::log::Waker;
@@ -16,7 +16,7 @@ struct Retries<J>(Vec<(Instant, J)>);
 
 impl<J> Retries<J> {
     /// Keeps a job, unless too many are kept.
-    fn put_off(&mut self, at: Instant, job: J) {
+    fn retry_later(&mut self, at: Instant, job: J) {
         if self.0.len() < MAX_RETRIES {
             self.0.push((at, job));
         }
@@ -56,9 +56,9 @@ impl Verification {
         self.worker.submit(job);
     }
 
-    /// Schedules a job whose log could not be read to be retried `pause` after `now`.
-    pub fn put_off(&mut self, now: Instant, pause: Duration, job: Job) {
-        self.retries.put_off(now.checked_add(pause).unwrap_or(now), job);
+    /// Retries a job, whose log could not be read, `pause` after `now`.
+    pub fn retry_later(&mut self, now: Instant, pause: Duration, job: Job) {
+        self.retries.retry_later(now.checked_add(pause).unwrap_or(now), job);
     }
 
     /// Submits the jobs whose retry time has come.
@@ -74,7 +74,7 @@ impl Verification {
     }
 
     /// Number of jobs to retry.
-    pub fn put_off_count(&self) -> usize {
+    pub fn retry_count(&self) -> usize {
         self.retries.0.len()
     }
 
@@ -91,8 +91,8 @@ mod tests {
     fn a_job_that_was_put_off_is_due_once_at_its_time() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut retries = Retries(Vec::new());
-        retries.put_off(now + second * 2, "b");
-        retries.put_off(now + second, "a");
+        retries.retry_later(now + second * 2, "b");
+        retries.retry_later(now + second, "a");
         assert_eq!(retries.deadline(), Some(now + second));
         assert_eq!(retries.due(now).count(), 0);
         assert_eq!(retries.due(now + second).collect::<Vec<_>>(), ["a"]);
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn jobs_beyond_the_limit_are_not_kept() {
         let mut retries = Retries(Vec::new());
-        (0..MAX_RETRIES + 5).for_each(|job| retries.put_off(Instant::now(), job));
+        (0..MAX_RETRIES + 5).for_each(|job| retries.retry_later(Instant::now(), job));
         assert_eq!(retries.0.len(), MAX_RETRIES);
     }
 }

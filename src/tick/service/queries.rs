@@ -1,10 +1,12 @@
 //! Expressions of clients and the timer's: they run on query threads, and the event loop performs their calls of `.u`.
 
 use super::TickService;
+use crate::audit::Ticket;
 use crate::config::Limit;
 use crate::metrics;
 use crate::net::account::HeldBytes;
-use crate::net::{ConnId, Links, SyncRequest, message, outbox_refuses};
+use crate::net::shares::Share;
+use crate::net::{ConnId, Links, SyncRequest, message, outbox_crowds, outbox_refuses};
 use crate::q::{self, QError};
 use crate::table::symbol;
 use crate::tick::evaluation::{Calls, Done, From, Outcome, Query, Work, query_refused};
@@ -13,6 +15,7 @@ use crate::tick::plant::permit::OWNER;
 use crate::tick::plant::variables::Names;
 use crate::tick::record::{Call, Expected, Performed};
 use crate::tick::sends::Sends;
+use crate::tick::users::Space;
 use bytes::Bytes;
 use proto::{Endian, View, Writer};
 use std::sync::Arc;
@@ -23,8 +26,12 @@ impl TickService {
     pub(super) fn query(&mut self, view: &View<'_>, caller: Caller, ctl: &mut dyn Links) {
         let Some(peer) = ctl.peer(caller.conn).cloned() else { return };
         self.plant.stats.queries = self.plant.stats.queries.wrapping_add(1);
+        let ticket = match self.audit_query(view, caller.conn, ctl) {
+            Ok(ticket) => ticket,
+            Err(error) => return self.failed(&error, caller, ctl),
+        };
         if self.names_variable(view, caller, ctl) {
-            return;
+            return ticket.into_iter().for_each(|ticket| ticket.end(None, 0));
         }
         let who = q::Caller {
             handle: caller.conn.handle(),
@@ -34,9 +41,17 @@ impl TickService {
             remote: true,
             ..q::Caller::default()
         };
+        let share = match self.shares.take(&peer) {
+            Ok(share) => share,
+            Err(error) => {
+                ticket.into_iter().for_each(|ticket| ticket.end(Some(error.to_string()), 0));
+                return self.failed(&error, caller, ctl);
+            }
+        };
         let Some(held) = self.pending.hold(view.raw().len() as u64) else {
             metrics::refused(Limit::pending_bytes);
             let why = self.pending.refusal();
+            ticket.into_iter().for_each(|ticket| ticket.end(Some(format!("limit: {why}")), 0));
             return match caller.request {
                 Some(request) => ctl.reply(request, message::error(format!("limit: {why}").as_bytes())),
                 None => ctl.close(caller.conn, &why),
@@ -44,10 +59,12 @@ impl TickService {
         };
         let object = view.raw().to_vec();
         let included = Names::likely(&object);
+        let Some(space) = self.users.of(caller.conn) else { return };
         let from = From { conn: caller.conn, request: caller.request, peer };
         // Pause the connection, so that its next message sees the effect of this one.
         ctl.pause(caller.conn);
-        self.submit(Some(from), Some(held), Work::Message(object), who, included, ctl);
+        let accounts = (Some(held), Some(share), ticket);
+        self.submit(Some(from), accounts, Work::Message(object), (who, space), included, ctl);
     }
 
     /// Responds to a text that only names variables.
@@ -60,7 +77,7 @@ impl TickService {
         self.plant.settle(ctl);
         let mut object = Vec::new();
         let mut writer = Writer::new(&mut object);
-        if !self.plant.put_named(text, &mut writer) || writer.finish().is_err() {
+        if !self.plant.put_named(text, ctl, &mut writer) || writer.finish().is_err() {
             return false;
         }
         self.answer(Called::Put, &object, Some(request), ctl);
@@ -70,15 +87,16 @@ impl TickService {
     fn submit(
         &mut self,
         from: Option<From>,
-        held: Option<HeldBytes>,
+        (held, share, ticket): (Option<HeldBytes>, Option<Share>, Option<Ticket>),
         work: Work,
-        who: q::Caller,
+        (who, space): (q::Caller, Space),
         included: Names,
         ctl: &mut dyn Links,
     ) {
         let tables = Arc::clone(self.plant.tables());
         let mut query = Query::new(from, work, who, Arc::clone(&self.connections), tables);
-        (query.included, query.held) = (included, held);
+        (query.included, query.held, query.space) = (included, held, space);
+        (query.share, query.ticket) = (share, ticket);
         self.restart(query, ctl);
     }
 
@@ -86,8 +104,24 @@ impl TickService {
     fn restart(&mut self, mut query: Query, ctl: &mut dyn Links) {
         self.plant.begin_iteration(ctl);
         self.plant.settle(ctl);
-        query.variables = Arc::new(self.plant.variables(query.included, query.reader()));
-        self.queries.submit(query);
+        query.variables = Arc::new(self.plant.variables(query.included, query.reader(), ctl));
+        self.evaluate(query, ctl);
+    }
+
+    /// Hands a query to the query threads, for its user: users take turns.
+    fn evaluate(&mut self, query: Query, ctl: &mut dyn Links) {
+        if query.is_abandoned() {
+            return self.finish(query, Outcome::abandoned(), ctl);
+        }
+        let user = query.from.as_ref().map(|from| from.peer.user.clone()).unwrap_or_default();
+        self.queries.submit_for(&user, query);
+    }
+
+    /// Removes the queries of connections whose clients have left, if they have not begun.
+    pub(super) fn withdraw_abandoned(&mut self, ctl: &mut dyn Links) {
+        for query in self.queries.withdraw(Query::is_abandoned) {
+            self.finish(query, Outcome::abandoned(), ctl);
+        }
     }
 
     /// Takes the results of the query threads.
@@ -143,7 +177,7 @@ impl TickService {
             let needed = !calls.may_stand && (calls.read_after || is_last);
             let after = needed.then(|| {
                 self.plant.settle(ctl);
-                Arc::new(self.plant.variables(calls.query.included, calls.query.reader()))
+                Arc::new(self.plant.variables(calls.query.included, calls.query.reader(), ctl))
             });
             calls.query.record.push(Performed { call, result, after });
         }
@@ -153,7 +187,7 @@ impl TickService {
         let Calls { query, may_stand, is_over, outcome, .. } = calls;
         match may_stand || is_over {
             true => self.finish(query, outcome, ctl),
-            false => drop(self.queries.submit(query)),
+            false => self.evaluate(query, ctl),
         }
         None
     }
@@ -166,14 +200,14 @@ impl TickService {
         query.record.truncate(calls.repeats);
         let is_first = query.record.is_empty();
         if is_first {
-            let now = Arc::new(self.plant.variables(query.included, query.reader()));
+            let now = Arc::new(self.plant.variables(query.included, query.reader(), ctl));
             let is_same = now.agree(&query.variables, calls.read_before);
             query.variables = now;
             let made: Vec<Call> = calls.expected.iter().map(|expected| expected.call.clone()).collect();
             // Calls that depend on variables are performed once two runs have made the same ones.
             if !is_same && made != query.last_calls && !calls.is_over {
                 query.last_calls = made;
-                self.queries.submit(calls.query);
+                self.evaluate(calls.query, ctl);
                 return None;
             }
             calls.may_stand &= is_same;
@@ -198,7 +232,7 @@ impl TickService {
                 let arguments: Vec<_> = parsed.into_iter().map(|(view, _)| view).collect();
                 let conn = query.from.as_ref().map_or(OWNER, |from| from.conn);
                 let caller = Caller { conn, request: None };
-                let called = self.plant.call(symbol::text(*name), &arguments, caller, &mut writer, ctl)?;
+                let called = self.audited_call(symbol::text(*name), &arguments, caller, &mut writer, ctl)?;
                 if symbol::text(*name) == proto::log::SCHEMA {
                     self.globals.show_tables(self.plant.tables());
                 }
@@ -223,8 +257,14 @@ impl TickService {
 
     /// Sends the messages and the response of an evaluation.
     fn finish(&mut self, query: Query, outcome: Outcome, ctl: &mut dyn Links) {
-        let Query { from, published, answers, answered, .. } = query;
+        let Query { from, published, answers, answered, space, ticket, .. } = query;
+        if !self.users.is_open(space) {
+            self.globals.forget(space);
+        }
         let Outcome { answer, error, sends: Sends { messages, deferred } } = outcome;
+        if let Some(ticket) = ticket {
+            ticket.end(error.as_ref().map(ToString::to_string), answer.len());
+        }
         if let Some(error) = &error {
             query_refused(error, Limit::query_time_ns);
         }
@@ -261,7 +301,8 @@ impl TickService {
     fn send(&mut self, conn: ConnId, message: Bytes, own: Option<ConnId>, ctl: &mut dyn Links) {
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
-        if let Some(limit) = outbox_refuses(&self.plant.limits, waiting, all, message.len()) {
+        let of_user = outbox_crowds(ctl.is_user_full(conn), waiting, message.len());
+        if let Some(limit) = outbox_refuses(&self.plant.limits, waiting, all, message.len()).or(of_user) {
             metrics::refused(limit);
             return ctl.close(conn, "it does not read the messages sent to it");
         }
@@ -280,7 +321,8 @@ impl TickService {
         }
         timer.next = None;
         let work = Work::Timer(timer.function.clone());
-        self.submit(None, None, work, q::Caller::default(), Names::likely(b""), ctl);
+        let who = (q::Caller::default(), Space::SHARED);
+        self.submit(None, (None, None, None), work, who, Names::likely(b""), ctl);
     }
 
     fn answered(
@@ -295,11 +337,16 @@ impl TickService {
             self.plant.stats.query_errors = self.plant.stats.query_errors.wrapping_add(1);
             match request {
                 None => tracing::warn!(handle = conn.handle(), %error, "an async message failed"),
-                Some(_) => tracing::debug!(handle = conn.handle(), %error, "a query failed"),
+                Some(_) => {
+                    tracing::debug!(handle = conn.handle(), %error, "a query failed");
+                    self.plant.note_denied(error, conn, ctl);
+                }
             }
         }
-        if let Some(request) = request {
-            ctl.reply(request, answer);
+        match request {
+            Some(request) if error.is_some() => self.plant.respond(request, answer, ctl),
+            Some(request) => ctl.reply(request, answer),
+            None => {}
         }
     }
 }

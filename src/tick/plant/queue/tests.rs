@@ -27,7 +27,7 @@ fn all() -> Arc<Subscription> {
 
 /// A node joins as a member, and the queue is stepped.
 fn join(shell: &mut QueueShell, handle: Handle, is_foreign: bool) -> Vec<What> {
-    shell.joins(handle, Member::node(all(), is_foreign));
+    shell.joins(handle, Member::node(all(), is_foreign, 0));
     let join = Join {
         handle,
         node: NodeName(format!("node{}", handle.0).into_bytes()),
@@ -88,10 +88,35 @@ fn a_proof_that_comes_after_the_roll_is_compared_when_it_arrives() {
     shell.step(QueueEvent::Roll { handle: A, next: UpdateIndex(90), date: Date(1) }, at(100));
     assert!(matches!(shell.proved(A, Date(1), window(0, 90), Proof::new()), Proved::Wanted(Some(_))));
     assert!(matches!(shell.proved(A, Date(1), window(0, 90), Proof::new()), Proved::Unknown));
+}
+
+#[test]
+fn a_node_proves_an_ended_day_once_and_nothing_follows_if_it_does_not() {
+    let mut shell = shell();
+    join(&mut shell, A, false);
+    join(&mut shell, B, false);
     assert!(
-        matches!(shell.proved(A, Date(0), window(0, 50), Proof::new()), Proved::Wanted(Some(_))),
-        "of an ended day"
+        matches!(shell.proved(A, Date(0), window(0, 50), Proof::new()), Proved::Unknown),
+        "no such day has ended here"
     );
+    shell.step(QueueEvent::DayEnd { new_date: Date(2) }, at(100));
+    assert_eq!(shell.overdue(i64::MAX), None);
+    // Its last update may be an earlier one, if it does not receive all.
+    assert!(matches!(shell.proved(A, Date(1), window(0, 70), Proof::new()), Proved::Wanted(Some(_))));
+    for (handle, last) in [(A, 70), (A, 100), (B, 100)] {
+        assert!(matches!(shell.proved(handle, Date(1), window(0, last), Proof::new()), Proved::Unknown));
+    }
+}
+
+#[test]
+fn a_proof_that_no_step_wanted_is_dropped() {
+    let mut shell = shell();
+    join(&mut shell, A, false);
+    shell.rolls(A, UpdateIndex(90), Date(1), Proof::new());
+    shell.drop_early_proof();
+    let stepped = shell.step(QueueEvent::Roll { handle: A, next: UpdateIndex(90), date: Date(1) }, at(100));
+    assert!(!stepped.effects.iter().any(|effect| matches!(effect.what, What::Compare(_))));
+    assert!(shell.next_deadline_ns().is_some(), "it is expected now");
 }
 
 #[test]
@@ -99,11 +124,11 @@ fn a_rejected_event_has_its_reason_and_a_rejected_join_changes_no_membership() {
     let mut shell = shell();
     let stepped = shell.step(QueueEvent::Roll { handle: A, next: UpdateIndex(1), date: Date(1) }, at(100));
     assert_eq!(stepped.refused, Some(QueueError::NotSubscribed));
-    let before = shell.joins(A, Member::node(all(), true));
+    let before = shell.joins(A, Member::node(all(), true, 0));
     shell.join_refused(A, before);
     assert!(shell.member(A).is_none());
     join(&mut shell, A, false);
-    let before = shell.joins(A, Member::node(all(), true));
+    let before = shell.joins(A, Member::node(all(), true, 0));
     shell.join_refused(A, before);
     assert!(shell.member(A).is_some_and(|member| !member.is_foreign));
 }
@@ -113,8 +138,8 @@ fn a_day_that_ends_before_the_feed_position_feeds_from_its_start_once() {
     let mut shell = shell();
     join(&mut shell, A, false);
     shell.feeds_from_start(A);
-    let asked = UpdateIndex(7);
-    assert_eq!([shell.feed_position(A, asked), shell.feed_position(A, asked)], [UpdateIndex(0), asked]);
+    let requested = UpdateIndex(7);
+    assert_eq!([shell.feed_position(A, requested), shell.feed_position(A, requested)], [UpdateIndex(0), requested]);
 }
 
 #[test]
@@ -133,4 +158,29 @@ fn only_members_are_reported_as_disconnected() {
     join(&mut shell, A, false);
     assert!(shell.is_node(A) && shell.disconnected(A));
     assert!(!shell.disconnected(A) && !shell.is_node(A));
+}
+
+#[test]
+fn a_node_that_sends_nothing_is_silent_after_five_seconds_the_live_one_first() {
+    const S: i64 = 1_000_000_000;
+    let mut shell = shell();
+    join(&mut shell, A, false);
+    join(&mut shell, B, false);
+    shell.subscribes(Handle(7), Member::paper(all()));
+    let silent = |shell: &QueueShell, now_ns| -> Vec<(Option<Handle>, i64)> {
+        shell.silent(now_ns).into_iter().map(|(sub, silence_ns)| (sub.handle, silence_ns)).collect()
+    };
+    assert_eq!(silent(&shell, 5 * S - 1), []);
+    assert_eq!(
+        silent(&shell, 5 * S),
+        [(Some(A), 5 * S), (Some(B), 5 * S)],
+        "a subscriber of the paper reports nothing"
+    );
+    shell.heard(A, 3 * S);
+    assert_eq!(silent(&shell, 7 * S), [(Some(B), 7 * S)]);
+    shell.heard(B, 7 * S);
+    assert_eq!(silent(&shell, 7 * S), []);
+    shell.step(QueueEvent::Disconnect { handle: A }, at(100));
+    shell.disconnected(A);
+    assert_eq!(silent(&shell, 20 * S), [(Some(B), 13 * S)], "a disconnected node is reported as away");
 }

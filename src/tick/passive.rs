@@ -1,0 +1,397 @@
+//! A passive tickerplant: it waits for the log of the active one, and refuses what the active one is for.
+//!
+//! A thread tries to lock the log and, while it cannot, reads who is active. A client that sends an update or a query gets as its error where the active
+//! tickerplant is. An async message has no response, so its connection is closed: a publisher must not believe that it was heard.
+
+use super::forward::Forward;
+use super::globals::SharedGlobals;
+use super::lease;
+use super::program::{self, Logins};
+use crate::election::{Election, Tenure};
+use crate::env::Env;
+use crate::env::task::Every;
+use crate::lease::Epoch;
+use crate::log::{Active, Contender, Locked, LogError, Waker};
+use crate::metrics::{self, Health, Id, Process, Snapshot};
+use crate::net::forward::Diverted;
+use crate::net::http::{self, Page};
+use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, signals};
+use crate::protocol::{LeaseState, Standing, TickState, names};
+use proto::{Header, Limits, MessageKind, View};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Interval between attempts to lock the log.
+const EVERY: Duration = Duration::from_millis(100);
+/// The same under a lease, without which no attempt touches the file system.
+const EVERY_UNDER_LEASE: Duration = Duration::from_millis(20);
+/// Interval between two reads of who is active.
+const READ_EVERY: Duration = Duration::from_secs(1);
+/// Time without an attempt after which the file system counts as hanging.
+const HANGS: Duration = Duration::from_secs(10);
+/// Longest reason that a log message or response repeats.
+const MAX_REASON_BYTES: usize = 512;
+
+/// What is known of the active tickerplant.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    active: Option<Active>,
+    /// Why the lock or the directory cannot be looked at.
+    trouble: Option<String>,
+    /// When the last attempt ended; `None` before the first.
+    attempted: Option<Instant>,
+}
+
+/// Waits for the lock of a log on a thread of its own.
+pub struct Waiting {
+    known: Arc<Mutex<Known>>,
+    locked: Receiver<Locked>,
+    _every: Every,
+}
+
+impl Waiting {
+    /// Starts the thread, which calls `waker` once it has the lock.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(
+        env: &Env,
+        contender: Contender,
+        waker: Waker,
+        election: Option<Arc<Election>>,
+    ) -> io::Result<Waiting> {
+        let options = contender.options();
+        let active = Active::read(&*env.disk, &options.dir, &options.src).unwrap_or_default();
+        match (&election, &active) {
+            (Some(election), _) => tracing::info!("passive: waiting for the lease {}", election.tenure().url()),
+            (None, active) => {
+                let process = active.as_ref().map_or("another tickerplant", |active| &active.process);
+                tracing::info!("passive: {process} has the log in {}; waiting for it", options.dir.display());
+            }
+        }
+        let known = Arc::new(Mutex::new(Known { active, ..Known::default() }));
+        let (sender, locked) = channel();
+        let (shared, disk) = (Arc::clone(&known), Arc::clone(&env.disk));
+        let (mut read, mut unread) = (Instant::now(), None);
+        let every = if election.is_some() { EVERY_UNDER_LEASE } else { EVERY };
+        let attempt = move || {
+            let attempt = attempt(&contender, election.as_deref());
+            let options = contender.options();
+            let reads = read.elapsed() >= READ_EVERY;
+            let trouble = match attempt {
+                Ok(Some(taken)) => {
+                    // If the loop has ended, the lock is free again.
+                    if sender.send(taken).is_ok() {
+                        waker();
+                    }
+                    return ControlFlow::Break(());
+                }
+                Ok(None) => None,
+                Err(LogError::Held { holder, .. }) => Some(format!(
+                    "this process has the lease, but the log is still locked ({holder}): if that one hangs, end it"
+                )),
+                Err(error) => Some(error.to_string()),
+            };
+            let mut active = None;
+            if reads {
+                read = Instant::now();
+                // While another process owns the lease, no lock is attempted, and only an attempt would notice that the lock file is gone.
+                let found = contender.check_place().and_then(|()| Active::read(&*disk, &options.dir, &options.src));
+                unread = found.as_ref().err().map(LogError::to_string);
+                active = found.unwrap_or_default();
+                if let (Some(election), Some(active)) = (&election, &active) {
+                    election.log_epoch(Epoch(active.epoch));
+                }
+            }
+            let trouble = trouble.or_else(|| unread.clone()).map(|trouble| shortened(&trouble));
+            let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(trouble) = trouble.as_ref().filter(|now| known.trouble.as_ref() != Some(now)) {
+                tracing::warn!("cannot take over: {trouble}; trying again");
+            }
+            known.active = active.or_else(|| known.active.take());
+            (known.trouble, known.attempted) = (trouble, Some(Instant::now()));
+            ControlFlow::Continue(())
+        };
+        let every = Every::start(&*env.spawner, "passive", every, attempt)?;
+        Ok(Waiting { known, locked, _every: every })
+    }
+
+    /// Returns a function that says where the active tickerplant is, if that is known.
+    pub fn active_address(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+        let known = Arc::clone(&self.known);
+        move || {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.active.as_ref().filter(|active| !active.is_closed)?.address.clone()
+        }
+    }
+
+    fn known(&self) -> Known {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Tries to lock the log, if the lease is this process's own. Returns `None` while it is not.
+///
+/// # Errors
+/// Those of [`Contender::attempt`]; `Held` without a lease means only that another process is active.
+fn attempt(contender: &Contender, election: Option<&Election>) -> Result<Option<Locked>, LogError> {
+    let Some(election) = election else {
+        return match contender.attempt(None) {
+            Err(LogError::Held { .. }) => Ok(None),
+            taken => taken.map(Some),
+        };
+    };
+    let Some(epoch) = election.tenure().lead() else {
+        if election.tenure().has_left() {
+            election.closed();
+        }
+        return Ok(None);
+    };
+    match contender.attempt(Some(epoch.0)) {
+        Err(LogError::StaleEpoch { stored, .. }) => {
+            election.log_epoch(Epoch(stored));
+            Ok(None)
+        }
+        taken => taken.map(Some),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_REASON_BYTES).collect()
+}
+
+/// The passive tickerplant as the event loop drives it.
+pub struct PassiveService {
+    waiting: Waiting,
+    tenure: Option<Arc<Tenure>>,
+    /// The lock, once it is taken: the loop stops.
+    pub locked: Option<Locked>,
+    lease: String,
+    dir: PathBuf,
+    codec: Limits,
+    /// Decides on users by the owner's `.z.pw`, with the globals that it needs.
+    logins: Option<(Logins, Arc<SharedGlobals>)>,
+    has_secret: bool,
+    /// Hands clients through to the active tickerplant.
+    forward: Option<Forward>,
+    /// Set when the process was asked to stop.
+    end: Arc<AtomicBool>,
+}
+
+impl PassiveService {
+    pub fn new(
+        (waiting, tenure): (Waiting, Option<Arc<Tenure>>),
+        lease: String,
+        dir: PathBuf,
+        codec: Limits,
+        (logins, has_secret): (Option<(Logins, Arc<SharedGlobals>)>, bool),
+        forward: Option<Forward>,
+        end: Arc<AtomicBool>,
+    ) -> PassiveService {
+        PassiveService { waiting, tenure, locked: None, lease, dir, codec, logins, has_secret, forward, end }
+    }
+
+    fn state(&self) -> TickState {
+        let active = self.waiting.known().active.filter(|active| !active.is_closed);
+        let of = |part: fn(&Active) -> Option<String>| active.as_ref().and_then(part).unwrap_or_default();
+        TickState {
+            role: Standing::Passive,
+            lease: self.lease.clone(),
+            epoch: active.as_ref().map(|active| active.epoch),
+            tip: active.as_ref().filter(|active| active.log.is_some()).map(|active| active.updates),
+            active: of(|active| active.address.clone()),
+            process: of(|active| Some(active.process.clone())),
+            record: LeaseState {
+                trouble: self.trouble().unwrap_or_default(),
+                ..self.tenure.as_ref().map(|tenure| tenure.state()).unwrap_or_default()
+            },
+            ..TickState::default()
+        }
+    }
+
+    /// Error for a client that wants the active tickerplant.
+    fn refusal(&self) -> String {
+        let TickState { active, process, .. } = self.state();
+        let unreached = self.forward.as_ref().and_then(Forward::unreached);
+        let unreached = unreached.map(|why| format!(", and cannot be reached from here: {why}")).unwrap_or_default();
+        match (active.as_str(), process.as_str()) {
+            ("", "") => {
+                "passive: this tickerplant waits for the log, and no other one is known to be active".to_string()
+            }
+            ("", process) => format!("passive: this tickerplant waits for the log, which another one has ({process})"),
+            (active, process) => format!("passive: {active} is active ({process}){unreached}"),
+        }
+    }
+
+    /// Why it could not take over.
+    fn trouble(&self) -> Option<String> {
+        let known = self.waiting.known();
+        let hangs = known.attempted.is_some_and(|at| at.elapsed() > HANGS);
+        let lease = || self.tenure.as_ref()?.view().words();
+        known
+            .trouble
+            .or_else(lease)
+            .or_else(|| hangs.then(|| format!("the file system of {} does not answer", self.dir.display())))
+    }
+
+    /// One line for pages and the service manager.
+    fn words(&self) -> String {
+        let refusal = self.refusal();
+        match self.trouble() {
+            Some(trouble) => format!("{refusal}; cannot take over: {trouble}"),
+            None => refusal,
+        }
+    }
+
+    fn answer(&self, conn: ConnId, body: &[u8], header: &Header, ctl: &mut Control) {
+        let Some(request) = ctl.request() else {
+            let refusal = self.refusal();
+            // A client can cause one for each connection that it opens.
+            tracing::debug!(handle = conn.handle(), "async message rejected, connection closed: {refusal}");
+            return ctl.close(conn, refusal);
+        };
+        let asks = match View::parse(body, header.endian, &self.codec) {
+            Ok((view, used)) if used == body.len() => asks_for_state(&view),
+            Ok(_) => return ctl.reply(request, message::error(b"badmsg: bytes after the object")),
+            Err(error) => return ctl.no_object(conn, error),
+        };
+        if !asks {
+            return ctl.reply(request, message::error(self.refusal().as_bytes()));
+        }
+        let answer = message::message(MessageKind::Response, |writer| self.state().put(writer));
+        let answer = answer.unwrap_or_else(|error| message::error(error.to_string().as_bytes()));
+        ctl.reply(request, answer);
+    }
+}
+
+/// Whether a message is a call of `.u.state`, as text or as a list.
+pub(super) fn asks_for_state(view: &View<'_>) -> bool {
+    if let Some(text) = view.chars() {
+        let text = text.trim_ascii();
+        return [b".u.state[]".as_slice(), b".u.state"].contains(&text);
+    }
+    let first = view.list().and_then(|items| items.iter().next());
+    first.unwrap_or(*view).text() == Some(names::STATE.as_bytes())
+}
+
+impl Service for PassiveService {
+    fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], _: &mut Control) -> Login {
+        let Some((logins, globals)) = &self.logins else { return Login::Admitted };
+        if program::is_cluster(user, self.has_secret) {
+            return Login::Admitted;
+        }
+        logins.submit(conn, user, password, globals.current());
+        Login::Later
+    }
+
+    fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
+        tracing::debug!(handle = conn.handle(), %peer, "connection opened while passive");
+    }
+
+    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
+        if header.kind != MessageKind::Response {
+            self.answer(conn, body, header, ctl);
+        }
+    }
+
+    fn iteration_ended(&mut self, _: &mut Control) {}
+
+    fn writable(&mut self, _: ConnId, _: &mut Control) {}
+
+    fn closed(&mut self, _: ConnId, _: &CloseReason, _: &mut Control) {}
+
+    fn diverts(&mut self, conn: ConnId) -> bool {
+        self.forward.as_ref().is_some_and(|forward| forward.dial(conn))
+    }
+
+    fn take(&mut self, conn: ConnId, diverted: Option<Diverted>) {
+        if let Some(forward) = &self.forward {
+            forward.take(conn, diverted);
+        }
+    }
+
+    fn forwarded(&self, ip: IpAddr) -> (usize, usize) {
+        self.forward.as_ref().map_or((0, 0), |forward| forward.open(ip))
+    }
+
+    fn woken(&mut self, ctl: &mut Control) {
+        while let Some((conn, is_reached)) = self.forward.as_mut().and_then(Forward::reached) {
+            ctl.divert(conn, is_reached);
+        }
+        while let Some((conn, admitted)) = self.logins.as_ref().and_then(|(logins, _)| logins.decided()) {
+            ctl.admit(conn, admitted);
+        }
+        if self.locked.is_none() {
+            self.locked = self.waiting.locked.try_recv().ok();
+        }
+        if self.locked.is_some() || signals::is_asked(&self.end) {
+            ctl.stop();
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn timer(&mut self, _: &mut Control) {}
+
+    fn page(&mut self, path: &str, query: &str, ctl: &mut Control) -> Option<Page> {
+        match path {
+            http::METRICS => {
+                let mut snapshot = Snapshot::new(Process::Tick);
+                metrics::process::put(&mut snapshot);
+                ctl.put_metrics(&mut snapshot, &mut Vec::new());
+                snapshot.set(Id::TickUp, false);
+                snapshot.set(Id::TickActive, false);
+                let (forwarded, _) = self.forwarded(Ipv4Addr::UNSPECIFIED.into());
+                snapshot.set(Id::TickForwarded, forwarded);
+                lease::put(self.tenure.as_deref(), &mut snapshot);
+                Some(Page::metrics(&snapshot))
+            }
+            http::HEALTH if http::asks_for_passive(query) => {
+                Some(Page::text(if self.trouble().is_some() { 503 } else { 200 }, &self.words()))
+            }
+            http::HEALTH => {
+                let mut health = Health::new(format!("waits for the log in {}", self.dir.display()));
+                health.fail("passive", self.words());
+                Some(Page::health(&health))
+            }
+            _ => None,
+        }
+    }
+
+    fn liveness(&mut self) -> Option<String> {
+        Some(self.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::{Endian, Writer};
+
+    fn asks(put: impl FnOnce(&mut Writer<'_>)) -> bool {
+        let mut object = Vec::new();
+        let mut writer = Writer::new(&mut object);
+        put(&mut writer);
+        writer.finish().unwrap();
+        asks_for_state(&View::parse(&object, Endian::Little, &Limits::default()).unwrap().0)
+    }
+
+    #[test]
+    fn the_state_is_asked_for_in_text_or_by_name() {
+        assert!(asks(|w| w.chars(" .u.state[] ")) && asks(|w| w.chars(".u.state")) && asks(|w| w.symbol(".u.state")));
+        assert!(asks(|w| {
+            w.list_head(2);
+            w.symbol(".u.state");
+            w.null();
+        }));
+        assert!(!asks(|w| w.chars(".u.state[];1")) && !asks(|w| w.symbol(".u.sub")) && !asks(|w| w.atom_long(1)));
+    }
+}

@@ -1,0 +1,84 @@
+//! `.u.state[]` and `.u.failover` of the active tickerplant.
+
+use super::Plant;
+use crate::lease::OwnerName;
+use crate::log::LogWriter;
+use crate::protocol::{Standing, TickState};
+use crate::q::QError;
+use crate::tick::core::Reason;
+use proto::View;
+
+/// Longest name of a successor.
+const MAX_NAME_BYTES: usize = 512;
+
+/// A hand-over that an operator has requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// The only process that may take over at first; `None` for any.
+    pub successor: Option<OwnerName>,
+    /// The epoch that ends.
+    pub epoch: u64,
+}
+
+impl Plant {
+    /// Why no update is accepted; `None` if they are.
+    pub(super) fn why_closed(&self) -> Option<Reason> {
+        match self.log.has_failed() {
+            true => Some(Reason::LogFailed),
+            false if self.is_over => Some(Reason::LeaseOver),
+            false => self.followers.refuses_updates().then_some(Reason::NotReplicated),
+        }
+    }
+
+    /// Why this process has to step down, in words; `None` if it need not.
+    pub fn must_step_down(&self) -> Option<&'static str> {
+        let has_left = self.tenure.as_ref().is_some_and(|tenure| tenure.has_left());
+        let is_asked = self.hand_over.is_some().then_some("handing over on request");
+        has_left.then_some("stepping down: the lease is lost").or(is_asked)
+    }
+
+    /// The hand-over for which this process steps down.
+    pub fn requested_hand_over(&self) -> Option<&HandOver> {
+        self.hand_over.as_ref()
+    }
+
+    /// `.u.failover[]` or `.u.failover "name"`: lets this process step down at the end of this iteration of the event loop.
+    ///
+    /// # Errors
+    /// `nyi` if no other process can take over, or it cannot be chosen; `type` if the successor is no name.
+    pub(super) fn hand_over(&mut self, args: &[View<'_>]) -> Result<(), QError> {
+        let name = args.first().filter(|name| !name.is_null()).map(View::text);
+        let successor = match name {
+            None | Some(Some(b"")) => None,
+            Some(Some(name)) if name.len() <= MAX_NAME_BYTES => Some(String::from_utf8_lossy(name).into_owned()),
+            Some(_) => {
+                return Err(QError::with("type", ".u.failover takes the name of a passive tickerplant, or none"));
+            }
+        };
+        if self.lease.is_none() {
+            return Err(QError::with("nyi", "this tickerplant has no --lease: no other one waits for its log"));
+        }
+        if successor.is_some() && self.tenure.is_none() {
+            let why = "under --lease file: the first that gets the lock of the log takes over: .u.failover[]";
+            return Err(QError::with("nyi", why));
+        }
+        tracing::warn!(successor = successor.as_deref().unwrap_or("any"), "an operator requests a hand-over");
+        self.hand_over = Some(HandOver { successor, epoch: self.log.epoch().0 });
+        Ok(())
+    }
+
+    /// Returns whether this tickerplant is active, which it is as long as it may log updates. Without a log there is no passive one.
+    pub(super) fn state(&self) -> TickState {
+        let is_active = !self.log.has_failed() && !self.is_over;
+        TickState {
+            role: if is_active { Standing::Active } else { Standing::Passive },
+            lease: self.lease.clone().unwrap_or_default(),
+            epoch: self.log.exists().then(|| self.log.epoch().0),
+            tip: Some(self.feed.tip().index),
+            active: self.address.clone().filter(|_| is_active).unwrap_or_default(),
+            record: self.tenure.as_ref().map(|tenure| tenure.state()).unwrap_or_default(),
+            process: self.log.writer().filter(|_| is_active).map(LogWriter::process).unwrap_or_default(),
+            ..TickState::default()
+        }
+    }
+}
