@@ -165,6 +165,16 @@ impl Group {
         self.desired
     }
 
+    /// Number of instances that ended at their start, one after the other, since one was ready or stayed for longer.
+    pub fn early_failures(&self) -> u32 {
+        self.early_failures
+    }
+
+    /// Whether the instance's process has been asked to end.
+    pub fn has_asked_to_end(&self, instance: Instance) -> bool {
+        self.slots.iter().any(|slot| slot.instance == instance && matches!(slot.state, State::Terminating { .. }))
+    }
+
     /// Lead time of the instance that became ready last.
     pub fn last_lead_ns(&self) -> Option<u64> {
         self.last_lead_ns
@@ -286,7 +296,7 @@ impl Group {
         let slot = self.slot(instance)?;
         if slot.counts() {
             notify(slot, Reason::Unhealthy, now_ns, &rules, actions);
-            self.slots.retain(|slot| slot.state != UNBORN);
+            self.slots.retain(|slot| slot.state != NEVER_LAUNCHED);
         }
         Ok(())
     }
@@ -300,7 +310,7 @@ impl Group {
         for slot in newest.take(surplus) {
             notify(slot, Reason::Terminating, now_ns, &rules, actions);
         }
-        self.slots.retain(|slot| slot.state != UNBORN);
+        self.slots.retain(|slot| slot.state != NEVER_LAUNCHED);
     }
 
     fn terminate(&mut self, instance: Instance, now_ns: u64, actions: &mut Vec<Action>) -> Result<(), String> {
@@ -315,7 +325,7 @@ impl Group {
         }
         end(slot, now_ns, grace_ns, actions);
         self.desired -= 1;
-        self.slots.retain(|slot| slot.state != UNBORN);
+        self.slots.retain(|slot| slot.state != NEVER_LAUNCHED);
         Ok(())
     }
 
@@ -334,7 +344,7 @@ impl Group {
         for slot in self.slots.iter_mut().filter(|slot| !matches!(slot.state, State::Terminating { .. })) {
             end(slot, now_ns, grace_ns, actions);
         }
-        self.slots.retain(|slot| slot.state != UNBORN);
+        self.slots.retain(|slot| slot.state != NEVER_LAUNCHED);
     }
 
     /// Requests missing instances.
@@ -358,7 +368,8 @@ impl Group {
         }
     }
 
-    fn back_off_ns(&self) -> u64 {
+    /// Pause before the next launch, after instances that ended at their start.
+    pub fn back_off_ns(&self) -> u64 {
         match self.early_failures {
             0 => 0,
             n => BACK_OFF_FIRST_NS.saturating_mul(1 << (n - 1).min(20)).min(MAX_BACK_OFF_NS),
@@ -386,11 +397,11 @@ impl Group {
 }
 
 /// State of an instance ended before its launch: there is no process to wait for.
-const UNBORN: State = State::Terminating { kill_at_ns: 0, killed: true };
+const NEVER_LAUNCHED: State = State::Terminating { kill_at_ns: 0, killed: true };
 
 fn end(slot: &mut Slot, now_ns: u64, grace_ns: u64, actions: &mut Vec<Action>) {
     if slot.stage() == Stage::Pending {
-        slot.state = UNBORN;
+        slot.state = NEVER_LAUNCHED;
     } else {
         slot.state = State::Terminating { kill_at_ns: now_ns.saturating_add(grace_ns), killed: false };
         actions.push(Action::Stop(slot.instance));

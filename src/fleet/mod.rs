@@ -5,15 +5,16 @@
 //! |---|---|
 //! | [`local`] | child processes of a [`supervisor`] on this machine, which follows the rules of [`group`] |
 //! | `aws` | EC2 instances of an Auto Scaling group (feature `aws`) |
-//! | [`dry_run`] | none: each call is only logged |
+//! | [`absent`] | started by hand |
 
+pub mod absent;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod back_off;
-pub mod dry_run;
 pub mod group;
 pub mod local;
 mod notice;
+mod program;
 pub mod protocol;
 pub mod scaling;
 pub mod supervisor;
@@ -145,6 +146,11 @@ impl FleetError {
 /// A node's interface to its fleet. A call may take as long as a network timeout, so it must not run on the ingest thread.
 pub trait Fleet: Send {
     fn identity(&self) -> &Identity;
+
+    /// Whether there is a fleet: without one, somebody has to start the nodes.
+    fn exists(&self) -> bool {
+        true
+    }
 
     /// Describes the group, its limits and its members.
     fn describe(&mut self) -> Result<Description, FleetError>;

@@ -65,8 +65,8 @@ impl CapacityRequest {
     }
 
     /// Returns the next step after the result of the last.
-    pub fn step(&mut self, heard: StepResult) -> Next {
-        match heard {
+    pub fn step(&mut self, result: StepResult) -> Next {
+        match result {
             StepResult::Described { desired, max } => {
                 self.seen = Some((desired, max));
                 if desired >= self.requested {

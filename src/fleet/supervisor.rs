@@ -4,7 +4,7 @@
 use super::group::{Action, Group, GroupEvent, Instance, Rules};
 use super::local::{FLEET_VARIABLE, GROUP_VARIABLE, INSTANCE_VARIABLE};
 use super::protocol::{self, Call};
-use super::{Capacity, Description, Member};
+use super::{Capacity, Description, Member, program};
 use crate::access::Anyone;
 use crate::config::{Limits, Listen, options};
 use crate::net::{CloseReason, ConnId, Control, Listeners, NetLimits, Parts, Peer, Reactor, Service, message, signals};
@@ -61,6 +61,10 @@ struct Replies {
     answer: Result<(), String>,
 }
 
+fn no_command() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "no command")
+}
+
 /// A supervisor that listens and has not started running.
 pub struct Ready {
     reactor: Reactor<Supervisor>,
@@ -84,8 +88,10 @@ impl Ready {
 /// Binds the port. The children start with [`Ready::run`] and die with the thread that calls it.
 ///
 /// # Errors
-/// The port is taken, or the directory for output cannot be created.
+/// The program of the instances cannot be found, the port is taken, or the directory for output cannot be created.
 pub fn prepare(options: SupervisorOptions) -> io::Result<Ready> {
+    let program = options.command.first().ok_or_else(no_command)?;
+    program::check(program, std::env::var_os("PATH").as_deref())?;
     if let Some(logs) = &options.logs {
         std::fs::create_dir_all(logs)?;
     }
@@ -180,7 +186,7 @@ impl Supervisor {
 
     fn spawn(&self, name: &str) -> io::Result<Child> {
         let Some((program, arguments)) = self.options.command.split_first() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command"));
+            return Err(no_command());
         };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null());
@@ -193,7 +199,7 @@ impl Supervisor {
             command.stdout(file.try_clone()?).stderr(file);
         }
         child::bind_to_parent(&mut command);
-        command.spawn()
+        command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", program.display())))
     }
 
     fn signal(&self, instance: Instance, signal: Signal) {
@@ -211,12 +217,29 @@ impl Supervisor {
             self.signal(instance, Signal::KILL);
             if let Some(mut child) = self.children.remove(&instance) {
                 match child.wait() {
-                    Ok(status) => tracing::info!("{} has ended: {status}", self.name(instance)),
+                    Ok(status) if status.success() || self.group.has_asked_to_end(instance) => {
+                        tracing::info!("{} has ended: {status}", self.name(instance));
+                    }
+                    Ok(status) => tracing::warn!("{} has ended by itself: {status}", self.name(instance)),
                     Err(error) => tracing::error!(instance = %self.name(instance), %error, "cannot reap the instance"),
                 }
             }
+            let failures = self.group.early_failures();
             self.step(GroupEvent::Exited(instance));
+            if self.group.early_failures() > failures {
+                self.warn_of_early_failures();
+            }
         }
+    }
+
+    fn warn_of_early_failures(&self) {
+        let program = self.options.command.first().map(|program| program.display().to_string()).unwrap_or_default();
+        let which = match self.group.early_failures() {
+            1 => "an instance".to_string(),
+            count => format!("{count} instances in a row"),
+        };
+        let pause = Duration::from_nanos(self.group.back_off_ns());
+        tracing::warn!("{which} of {program} ended at the start, before being ready; the next start is in {pause:?}");
     }
 
     fn describe(&self) -> Description {

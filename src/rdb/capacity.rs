@@ -15,7 +15,7 @@ pub use demand::Demand;
 use super::policy::ScaleAnswer;
 use crate::env::Env;
 use crate::env::task::{self as background, Due, Running};
-use crate::fleet::scaling::launches::{Launches, Trouble};
+use crate::fleet::scaling::launches::{LaunchFault, Launches};
 use crate::fleet::{Capacity, Description, Fleet, FleetError, Reason, Stage};
 use crate::points::{self, Point};
 use crate::sys::clock::Clock;
@@ -87,7 +87,7 @@ pub struct Link {
 }
 
 /// Pause between descriptions of the group while an instance is awaited.
-const LOOK_SOON: Duration = Duration::from_secs(5);
+const DESCRIBE_SOON: Duration = Duration::from_secs(5);
 /// After this long without success a termination is given up: the node rejoins its queue.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(600);
 
@@ -180,8 +180,8 @@ struct Worker {
     lead: Option<Duration>,
     reported: Option<Reason>,
     notice_at: Instant,
-    look_at: Instant,
-    look_failed: bool,
+    describe_at: Instant,
+    describe_failed: bool,
     notice_failed: bool,
 }
 
@@ -213,8 +213,8 @@ impl Worker {
             replace: Vec::new(),
             lead: None,
             reported: None,
-            look_at: now,
-            look_failed: false,
+            describe_at: now,
+            describe_failed: false,
             notice_failed: false,
         }
     }
@@ -230,7 +230,7 @@ impl Worker {
         ];
         let tasks = tasks.into_iter().flatten().map(Task::at);
         let replacing = self.replace.iter().map(|(_, task)| task.at());
-        tasks.chain(replacing).chain([self.notice_at, self.look_at]).min().unwrap_or(self.look_at)
+        tasks.chain(replacing).chain([self.notice_at, self.describe_at]).min().unwrap_or(self.describe_at)
     }
 
     fn take(&mut self, request: FleetRequest) {
@@ -254,7 +254,7 @@ impl Worker {
                 let watched = self.launches.watches();
                 self.launches.joined(instances);
                 if self.launches.watches() && !watched {
-                    self.look_at = self.clock.now();
+                    self.describe_at = self.clock.now();
                 }
             }
             FleetRequest::Protect(on) => {
@@ -280,8 +280,8 @@ impl Worker {
     }
 
     /// Makes a task that is due at once.
-    fn task(&self, trouble: &'static str) -> Task {
-        Task::new(trouble, self.clock.now())
+    fn task(&self, failed_action: &'static str) -> Task {
+        Task::new(failed_action, self.clock.now())
     }
 
     fn reply(&self, answer: FleetReply) -> Result<(), Disconnected> {
@@ -296,7 +296,7 @@ impl Worker {
             self.ready = self.settle(task, result).err();
             if self.ready.is_none() {
                 // This node's own lead time is known now.
-                self.look_at = self.clock.now();
+                self.describe_at = self.clock.now();
             }
         }
         if let Some(task) = Task::take_due(&mut self.leaving, self.clock.now()) {
@@ -334,7 +334,7 @@ impl Worker {
         if let Some(task) = Task::take_due(&mut self.terminate, self.clock.now()) {
             self.terminate(task)?;
         }
-        self.look()
+        self.describe_if_due()
     }
 
     /// Returns the result, or the task for a retry.
@@ -382,6 +382,16 @@ impl Worker {
         points::reach(Point::FleetBeforeCall);
         let result = requested.clone().and_then(|requested| self.fleet.at_least(requested));
         let answer = match self.settle(task, result) {
+            Ok(Capacity::Granted { desired }) if !self.fleet.exists() => {
+                let reason = format!(
+                    "no fleet: start another node (elastick rdb). The queue needs {desired} in all; without a standby at the \
+                     roll threshold, later updates cannot be queried until a node joins"
+                );
+                if self.refusal.replace(reason.clone()).as_ref() != Some(&reason) {
+                    tracing::warn!("{reason}");
+                }
+                ScaleAnswer::Granted
+            }
             Ok(Capacity::Granted { desired }) => {
                 tracing::info!("requested a successor from the fleet: {desired} nodes desired");
                 self.refusal = None;
@@ -394,7 +404,7 @@ impl Worker {
                     tracing::warn!(%reason, "the fleet stays at {desired} nodes");
                 }
                 self.counters.refused.add();
-                ScaleAnswer::AtMaximum
+                ScaleAnswer::AtMaximum { instances: desired }
             }
             Err(task) => {
                 // Retried here; a repeated request of the policy merges with it.
@@ -406,7 +416,7 @@ impl Worker {
                 return self.reply(FleetReply::Scaled(ScaleAnswer::Refused));
             }
         };
-        self.look_at = self.clock.now();
+        self.describe_at = self.clock.now();
         self.reply(FleetReply::Scaled(answer))
     }
 
@@ -435,38 +445,38 @@ impl Worker {
     }
 
     /// Describes the group when that is due.
-    fn look(&mut self) -> Result<(), Disconnected> {
-        if self.clock.now() < self.look_at {
+    fn describe_if_due(&mut self) -> Result<(), Disconnected> {
+        if self.clock.now() < self.describe_at {
             return Ok(());
         }
-        let result = self.see();
+        let result = self.describe();
         // Jitter: nodes that started together describe at different times.
         let pause = match self.launches.expects() || self.demand.is_some() {
-            true => LOOK_SOON.min(self.fleet.describe_every()),
+            true => DESCRIBE_SOON.min(self.fleet.describe_every()),
             false => self.fleet.describe_every(),
         };
         let now = self.clock.now();
-        self.look_at = now.checked_add(pause.mul_f64(0.75 + fastrand::f64() / 2.0)).unwrap_or(now);
+        self.describe_at = now.checked_add(pause.mul_f64(0.75 + fastrand::f64() / 2.0)).unwrap_or(now);
         result
     }
 
-    fn see(&mut self) -> Result<(), Disconnected> {
+    fn describe(&mut self) -> Result<(), Disconnected> {
         let group = match self.fleet.describe() {
             Ok(group) => group,
             Err(error) => {
                 self.counters.count(&error);
-                if !std::mem::replace(&mut self.look_failed, true) {
+                if !std::mem::replace(&mut self.describe_failed, true) {
                     tracing::warn!(%error, "cannot describe the fleet's group");
                 }
                 return Ok(());
             }
         };
-        self.look_failed = false;
-        self.saw(&group)
+        self.describe_failed = false;
+        self.described(&group)
     }
 
-    fn saw(&mut self, group: &Description) -> Result<(), Disconnected> {
-        self.counters.saw(group);
+    fn described(&mut self, group: &Description) -> Result<(), Disconnected> {
+        self.counters.described(group);
         let now_ns = u64::try_from(self.clock.since(self.began).as_nanos()).unwrap_or(u64::MAX);
         let own = &self.fleet.identity().instance;
         let own = group.members.iter().find(|member| member.instance == *own && member.stage == Stage::InService);
@@ -474,8 +484,11 @@ impl Worker {
         if self.protect.is_none() && own.is_some_and(|own| own.protected != self.protection) {
             self.protect = Some((self.protection, self.task(PROTECTION)));
         }
-        for trouble in self.launches.look(group, now_ns) {
-            self.pursue(trouble)?;
+        // Without a fleet nobody launches the others, and no process is late.
+        if self.fleet.exists() {
+            for fault in self.launches.check(group, now_ns) {
+                self.react(fault)?;
+            }
         }
         let Some(lead) = group.lead_time.filter(|lead| self.lead != Some(*lead)) else { return Ok(()) };
         self.lead = Some(lead);
@@ -486,16 +499,16 @@ impl Worker {
     }
 
     /// Reacts to a problem of the group.
-    fn pursue(&mut self, trouble: Trouble) -> Result<(), Disconnected> {
-        match trouble {
-            Trouble::Late { instance, waited_ns } => {
+    fn react(&mut self, fault: LaunchFault) -> Result<(), Disconnected> {
+        match fault {
+            LaunchFault::Late { instance, waited_ns } => {
                 let waited = Duration::from_nanos(waited_ns).as_secs();
                 tracing::warn!("replacing {instance}: launched {waited} s ago, it has not joined the queue");
                 self.counters.late.add();
                 self.replace.push((instance.clone(), self.task("cannot replace the instance that never joined")));
                 self.reply(FleetReply::Late { instance })
             }
-            Trouble::Missing { instances, desired } => {
+            LaunchFault::Missing { instances, desired } => {
                 let reason = self.fleet.why_missing().ok().flatten();
                 let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
                 tracing::warn!(
@@ -504,7 +517,7 @@ impl Worker {
                 self.counters.late.add();
                 Ok(())
             }
-            Trouble::SetBack { desired, granted } => {
+            LaunchFault::SetBack { desired, granted } => {
                 tracing::warn!(
                     "the fleet's desired capacity is back at {desired} after it granted {granted}: requesting again"
                 );

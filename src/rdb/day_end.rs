@@ -54,7 +54,7 @@ impl DayEnds {
     }
 
     /// Starts keeping days; `time` is the limit of one call.
-    pub fn want(&self, time: Duration) {
+    pub fn start_keeping(&self, time: Duration) {
         self.time_ns.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.is_needed.store(true, Ordering::SeqCst);
     }
@@ -86,7 +86,7 @@ impl DayEnds {
     }
 
     /// Records the start of a call.
-    pub fn begun(&self, date: i32) {
+    pub fn call_begins(&self, date: i32) {
         self.inner().running = Some((date, Instant::now()));
     }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn days_are_kept_until_their_function_has_returned_and_no_more_than_two() {
         let days = DayEnds::default();
-        days.want(Duration::from_secs(60));
+        days.start_keeping(Duration::from_secs(60));
         assert_eq!(days.keep(kept(1)), Some(Duration::from_secs(90)));
         assert_eq!(days.keep(kept(2)), Some(Duration::from_secs(150)));
         assert_eq!((days.bytes(), days.state()), (200, "running"));
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(days.failure().map(|(date, _)| date), Some(3));
         assert_eq!(days.take().map(|kept| kept.date), Some(1));
         assert_eq!(days.running(), None);
-        days.begun(1);
+        days.call_begins(1);
         assert_eq!(days.running().map(|(date, _)| date), Some(1));
         days.done(1, 100, Ok(()));
         assert_eq!(days.running(), None);

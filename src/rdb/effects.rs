@@ -28,7 +28,7 @@ pub enum Out {
 
 /// An operation on a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum HandleCall {
     Open(Vec<u8>),
     Close(i32),
     Send(i64),
@@ -45,7 +45,7 @@ pub struct Effects {
     pub printed: Vec<u8>,
     /// The response was deferred (`-30!(::)`).
     pub deferred: bool,
-    /// The deferred request is registered already: others may answer it while the evaluation waits for a client.
+    /// The deferred request is in the node's list already, because the evaluation waits for a client: others may answer it meanwhile.
     pub is_registered: bool,
     /// The evaluation has sent the deferred response itself.
     pub answered: bool,
@@ -53,7 +53,7 @@ pub struct Effects {
     taken: Vec<(i32, SyncRequest)>,
     /// Those that the first attempt has answered and the second has not yet.
     carried: Vec<(i32, SyncRequest)>,
-    done: Vec<(Deed, Result<Value, QError>)>,
+    done: Vec<(HandleCall, Result<Value, QError>)>,
     /// Number of operations of the first attempt that this one has repeated.
     repeated: usize,
     /// Guards that keep the messages arriving on a handle for this evaluation, by handle.
@@ -117,24 +117,24 @@ impl Effects {
     }
 
     /// Returns whether the first attempt has performed the operation.
-    pub fn repeats(&self, deed: &Deed) -> bool {
-        self.done.get(self.repeated).is_some_and(|(before, _)| before == deed)
+    pub fn repeats(&self, call: &HandleCall) -> bool {
+        self.done.get(self.repeated).is_some_and(|(before, _)| before == call)
     }
 
     /// Returns whether this evaluation has opened the handle; it may have been closed since.
     pub fn has_opened(&self, handle: i64) -> bool {
         let opened =
             |result: &Result<Value, QError>| result.as_ref().is_ok_and(|value| value.as_long() == Some(handle));
-        self.done.iter().any(|(deed, result)| matches!(deed, Deed::Open(_)) && opened(result))
+        self.done.iter().any(|(call, result)| matches!(call, HandleCall::Open(_)) && opened(result))
     }
 
     /// Performs the operation, or returns the recorded result of the first attempt.
     ///
     /// # Errors
     /// Those of `act`.
-    pub fn once(&mut self, deed: Deed, act: impl FnOnce() -> Result<Value, QError>) -> Result<Value, QError> {
+    pub fn once(&mut self, call: HandleCall, act: impl FnOnce() -> Result<Value, QError>) -> Result<Value, QError> {
         if let Some((before, result)) = self.done.get(self.repeated)
-            && *before == deed
+            && *before == call
         {
             self.repeated = self.repeated.saturating_add(1);
             return result.clone();
@@ -142,7 +142,7 @@ impl Effects {
         // The second attempt takes another path: discard the remaining records of the first.
         self.done.truncate(self.repeated);
         let result = act();
-        self.done.push((deed, result.clone()));
+        self.done.push((call, result.clone()));
         self.repeated = self.done.len();
         result
     }
@@ -152,8 +152,8 @@ impl Effects {
 mod tests {
     use super::*;
 
-    fn once(effects: &mut Effects, deed: Deed, count: &mut i64) -> Option<i64> {
-        let done = effects.once(deed, || {
+    fn once(effects: &mut Effects, call: HandleCall, count: &mut i64) -> Option<i64> {
+        let done = effects.once(call, || {
             *count += 1;
             Ok(Value::Long(*count))
         });
@@ -163,14 +163,14 @@ mod tests {
     #[test]
     fn a_second_attempt_gets_the_results_of_the_first() {
         let (mut effects, mut count) = (Effects::default(), 0);
-        assert_eq!(once(&mut effects, Deed::Open(b"x".to_vec()), &mut count), Some(1));
-        assert_eq!(once(&mut effects, Deed::Send(100), &mut count), Some(2));
+        assert_eq!(once(&mut effects, HandleCall::Open(b"x".to_vec()), &mut count), Some(1));
+        assert_eq!(once(&mut effects, HandleCall::Send(100), &mut count), Some(2));
         effects.printed.push(b'x');
         let mut again = effects.again();
         assert!(again.printed.is_empty());
-        assert_eq!(once(&mut again, Deed::Open(b"x".to_vec()), &mut count), Some(1));
-        assert_eq!(once(&mut again, Deed::Send(100), &mut count), Some(2));
-        assert_eq!(once(&mut again, Deed::Send(100), &mut count), Some(3));
+        assert_eq!(once(&mut again, HandleCall::Open(b"x".to_vec()), &mut count), Some(1));
+        assert_eq!(once(&mut again, HandleCall::Send(100), &mut count), Some(2));
+        assert_eq!(once(&mut again, HandleCall::Send(100), &mut count), Some(3));
     }
 
     #[test]
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn where_the_second_attempt_goes_another_way_it_acts_itself() {
         let (mut effects, mut count) = (Effects::default(), 0);
-        once(&mut effects, Deed::Send(100), &mut count);
-        once(&mut effects, Deed::Send(101), &mut count);
+        once(&mut effects, HandleCall::Send(100), &mut count);
+        once(&mut effects, HandleCall::Send(101), &mut count);
         let mut again = effects.again();
-        assert_eq!(once(&mut again, Deed::Send(102), &mut count), Some(3));
-        assert_eq!(once(&mut again, Deed::Send(101), &mut count), Some(4));
+        assert_eq!(once(&mut again, HandleCall::Send(102), &mut count), Some(3));
+        assert_eq!(once(&mut again, HandleCall::Send(101), &mut count), Some(4));
     }
 }

@@ -1,10 +1,11 @@
-//! What a user with a restricted `query` role reads on a node. The host of an evaluation is the only way to a global, so what it
-//! leaves out no expression reaches.
+//! What a user with a restricted `query` role reads on a node. Expressions read globals through their host only, so the host enforces it:
 //!
-//! 1. A table that the node is fed, or that a start-up file defines, has the user's rows; without a permission it does not exist.
-//! 2. A global that someone else has assigned since the start may hold other rows, so it does not exist either.
-//! 3. Views are evaluated again: the last value of a view may be another user's.
-//! 4. Files, handles and the system are out of reach, whatever `--remote-may` grants.
+//! 1. A table of the feed or of a start-up file shows the rows that the role permits; without a permission it does not exist.
+//! 2. A global that somebody else has assigned since the start may hold other rows, so it does not exist either.
+//! 3. Views are evaluated at each read: the kept value may be another user's.
+//! 4. `--remote-may` grants such a user nothing: no files, no handles, no system commands.
+//!
+//! What the user may change is in `visible`.
 
 use super::shared::Moment;
 use crate::access::{Grants, Rows};

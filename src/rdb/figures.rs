@@ -6,7 +6,8 @@ use super::report::Constants;
 use super::shared::{Shared, State};
 use crate::config::units::Scale;
 use crate::config::{Limit, Limits, Program};
-use crate::metrics::{Id, Process, Snapshot, counts, process};
+use crate::metrics::health::{grouped, no_standby};
+use crate::metrics::{Health, Id, Process, Snapshot, counts, process};
 use crate::net::Control;
 use crate::queue::Date;
 use crate::table::{Sym, symbol};
@@ -31,12 +32,7 @@ fn seconds(ns: Option<i64>) -> Option<f64> {
 pub fn snapshot(shared: &Shared, constants: &Constants, limits: &Limits, ctl: &Control) -> Snapshot {
     let state = shared.state();
     let mut snapshot = Snapshot::new(Process::Node);
-    let symbols = symbol::usage();
-    let mut used = vec![
-        (Limit::symbols, symbols.symbols),
-        (Limit::symbol_bytes, symbols.text_bytes),
-        (Limit::client_symbols, symbols.client_symbols),
-    ];
+    let mut used = symbols_used();
     process::put(&mut snapshot);
     ctl.put_metrics(&mut snapshot, &mut used);
     counts::put_limits(&mut snapshot, Program::Rdb, limits, &used);
@@ -48,6 +44,7 @@ pub fn snapshot(shared: &Shared, constants: &Constants, limits: &Limits, ctl: &C
     snapshot.set(Id::DayEndRunning, shared.day_ends.is_open());
     put_memory(&mut snapshot, &state, constants);
     put_fleet(&mut snapshot, shared);
+    snapshot.set(Id::UpdatesUnserved, state.connected.then_some(state.updates_unserved));
     snapshot
 }
 
@@ -130,54 +127,83 @@ fn put_fleet(snapshot: &mut Snapshot, shared: &Shared) {
     snapshot.set(Id::DesiredAtMax, seen.map(|(desired, max)| max > 0 && desired >= max));
 }
 
-/// Returns the health text if the node is connected, its ingest thread iterates, its windows are complete and, for a
-/// standby, memory is below the roll threshold.
-///
-/// # Errors
-/// The reason why the node is unhealthy.
-pub fn health(shared: &Shared, roll_percent: f64) -> Result<String, String> {
+/// Returns the health: failed unless the node is connected, its ingest thread iterates, its windows are complete and, for a standby,
+/// memory is below the roll threshold; degraded if updates of its queue cannot be queried on any node, or soon cannot, because the fleet does
+/// not launch a successor. `used`: how much of each limit of the connections is in use.
+pub fn health(shared: &Shared, constants: &Constants, limits: &Limits, used: &[(Limit, u64)]) -> Health {
     let state = shared.state();
+    let phase = state.phase.name();
+    let mut health = Health::new(phase);
     let silent = Instant::now().saturating_duration_since(state.shown_at);
+    let roll_percent = constants.policy.roll_percent();
+    let full = state.memory_percent.filter(|percent| state.phase == Phase::Waiting && *percent >= roll_percent);
     if shared.is_ending() {
-        Err("ending".to_string())
+        health.fail("ending", "ending");
     } else if silent > MAX_SILENCE {
-        Err(format!("the ingest thread has made no progress for {} s", silent.as_secs()))
+        health.fail("ingest", format!("the ingest thread has made no progress for {} s", silent.as_secs()));
     } else if let Some(reason) = &state.refused {
-        Err(format!("{}: {reason}", state.phase.name()))
+        health.fail("refused", format!("{phase}: {reason}"));
     } else if !state.connected {
-        Err(format!("{}, not connected to its tickerplant", state.phase.name()))
+        health.fail("connection", format!("{phase}, not connected to its tickerplant"));
     } else if state.updates_missing > 0 {
-        let (phase, missing) = (state.phase.name(), state.updates_missing);
-        Err(format!(
-            "{phase}, {missing} updates of its windows were rejected: queries do not see them; the process log has \
-             the reasons"
-        ))
-    } else if let Some(percent) =
-        state.memory_percent.filter(|percent| state.phase == Phase::Waiting && *percent >= roll_percent)
-    {
-        Err(format!(
-            "waiting, but full: memory use {percent:.0} %, roll threshold {roll_percent:.0} %: this node cannot \
-             take a window"
-        ))
-    } else {
-        Ok(served(&shared.day_ends, state.phase))
+        let missing = grouped(state.updates_missing);
+        health.fail(
+            "rejects",
+            format!(
+                "{phase}, {missing} updates of its windows were rejected: queries do not see them; the process log has \
+                 the reasons"
+            ),
+        );
+    } else if let Some(percent) = full {
+        health.fail(
+            "full",
+            format!(
+                "waiting, but full: memory use {percent:.0} %, roll threshold {roll_percent:.0} %: this node cannot \
+                 take a window"
+            ),
+        );
+    }
+    if state.connected && state.updates_unserved > 0 {
+        let (queue, unserved) = (text(constants.queue), grouped(state.updates_unserved));
+        health.degrade(
+            "queue",
+            format!(
+                "{unserved} updates of queue {queue} are logged but cannot be queried on any node; start another node, or see \
+                 the tickerplant's /health"
+            ),
+        );
+    }
+    // The tickerplant reports the standbys, also those that cannot take a window.
+    if let Some(most) = state.fleet_max.filter(|_| state.connected && state.waiting == Some(0)) {
+        let (queue, node) = (text(constants.queue), text(constants.node));
+        let memory = state.memory_percent.unwrap_or(0.0);
+        health.degrade("no standby", no_standby(&queue, &node, most, memory, roll_percent));
+    }
+    add_day_end(&shared.day_ends, &mut health);
+    health.add_limits(limits, &[symbols_used().as_slice(), used].concat());
+    health
+}
+
+/// Adds a failed `.u.end`, which is no failure of the node: replacing the node would lose its rows as well.
+fn add_day_end(days: &DayEnds, health: &mut Health) {
+    if let Some((date, reason)) = days.failure() {
+        health.degrade("day end", format!(".u.end[{}] failed: {reason}", Date(date)));
+    }
+    if let Some((date, time)) = days.running() {
+        let (date, time, most, bytes) = (Date(date), time.as_secs(), days.time().as_secs_f64(), days.bytes());
+        health.add_status(format!(
+            ".u.end[{date}] has been running for {time} s (--limit-day-end-time: {most} s), {bytes} bytes of ended days \
+             are still in memory"
+        ));
     }
 }
 
-/// Returns the text of a healthy node. A failed `.u.end` is only a warning: replacing the node would lose its rows as well.
-fn served(days: &DayEnds, phase: Phase) -> String {
-    let phase = phase.name();
-    let mut text = match days.failure() {
-        Some((date, reason)) => format!("warning: {phase}, but .u.end[{}] failed: {reason}", Date(date)),
-        None => format!("ok: {phase}"),
-    };
-    if let Some((date, time)) = days.running() {
-        let (date, time, most, bytes) = (Date(date), time.as_secs(), days.time().as_secs_f64(), days.bytes());
-        let running = format!(
-            "; .u.end[{date}] has been running for {time} s (--limit-day-end-time: {most} s), {bytes} bytes of \
-             ended days are still in memory"
-        );
-        text.push_str(&running);
-    }
-    text
+/// Utilisation of the symbol table.
+fn symbols_used() -> Vec<(Limit, u64)> {
+    let symbols = symbol::usage();
+    vec![
+        (Limit::symbols, symbols.symbols),
+        (Limit::symbol_bytes, symbols.text_bytes),
+        (Limit::client_symbols, symbols.client_symbols),
+    ]
 }

@@ -62,23 +62,33 @@ impl Globals {
 
     /// Returns the top-level namespaces, each once.
     pub fn namespaces(&self) -> Vec<Sym> {
-        let mut found: Vec<Sym> = Vec::new();
-        for name in &self.order {
-            let Some(rest) = symbol::text(*name).strip_prefix(b".") else { continue };
-            let first = rest.split(|c| *c == b'.').next().unwrap_or_default();
-            if let Ok(space) = symbol::intern(first)
-                && !found.contains(&space)
-            {
-                found.push(space);
-            }
-        }
-        found
+        namespaces(self.all())
+    }
+
+    /// Returns all names, in order of definition.
+    pub fn all(&self) -> impl Iterator<Item = Sym> {
+        self.order.iter().copied()
     }
 
     /// Returns the names in a namespace without its prefix; for the root, those without a leading dot.
     pub fn names(&self, namespace: Sym) -> Vec<Sym> {
-        within(self.order.iter().copied(), namespace)
+        within(self.all(), namespace)
     }
+}
+
+/// Returns the top-level namespaces of names, each once.
+pub fn namespaces(names: impl Iterator<Item = Sym>) -> Vec<Sym> {
+    let mut found: Vec<Sym> = Vec::new();
+    for name in names {
+        let Some(rest) = symbol::text(name).strip_prefix(b".") else { continue };
+        let first = rest.split(|c| *c == b'.').next().unwrap_or_default();
+        if let Ok(space) = symbol::intern(first)
+            && !found.contains(&space)
+        {
+            found.push(space);
+        }
+    }
+    found
 }
 
 /// Returns the names within a namespace, without its prefix.

@@ -1,32 +1,29 @@
 //! Query host of a node: a snapshot of the tables as of the query's start, globals of start-up files and clients, and `.rdb`.
 
-use super::asker::Asker;
-use super::effects::{Deed, Effects, Out};
+use super::effects::{Effects, HandleCall, Out};
 use super::entitled;
-use super::globals::{Globals, within};
+use super::globals::Globals;
 use super::report::{self, Shown};
-use super::scope::{Link, NodeScope, Spoken};
+use super::requester::Requester;
+use super::scope::{Link, NodeScope, WireProtocol};
 use super::shared::Moment;
-use crate::config::Limit;
-use crate::metrics;
+use super::spaces::Space;
 use crate::net::{message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
-use crate::q::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
+use crate::q::host::{Caller, Host, Made, NEEDS_OWNER, Setting, Threads};
 use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
 use crate::table::{Sym, Value, symbol};
 use proto::MessageKind;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// How an evaluation runs; `Read`: alongside other queries, without the right to assign.
-enum Rights {
+pub(super) enum Rights {
     Read,
     /// Alone, on a copy of the globals that replaces them at the end.
     Write(Globals),
@@ -39,38 +36,42 @@ enum Rights {
 
 /// Host of one evaluation.
 pub struct QueryHost<'a> {
-    scope: &'a NodeScope,
+    pub(super) scope: &'a NodeScope,
     /// The view as of its start.
-    view: Moment,
+    pub(super) view: Moment,
     /// Snapshots of the tables read so far, or why the caller may not read them.
-    seen: Mutex<HashMap<Sym, Result<Value, QError>>>,
-    globals: Arc<Globals>,
-    rights: Rights,
-    asker: &'a Asker,
+    pub(super) seen: Mutex<HashMap<Sym, Result<Value, QError>>>,
+    pub(super) globals: Arc<Globals>,
+    pub(super) rights: Rights,
+    pub(super) requester: &'a Requester,
+    /// Globals of a caller whose rows are restricted.
+    pub(super) space: Option<Arc<Space>>,
+    pub(super) has_own_changed: bool,
+    /// The operation under way is written in a start-up file.
+    pub(super) by_owner: bool,
+    /// Name of a global that code of the owner is changing in part.
+    changing: Option<Sym>,
     /// Deadline of the evaluation.
     deadline: Option<Instant>,
     effects: Effects,
 }
 
-/// Returns the full name of a name in a namespace.
-fn within_space(namespace: Sym, short: Sym) -> Option<Sym> {
-    match symbol::text(namespace) {
-        b"" | b"." => Some(short),
-        space => symbol::find(&[space, b".", symbol::text(short)].concat()),
-    }
-}
-
 impl<'a> QueryHost<'a> {
     /// Host of a read-only evaluation.
-    pub fn reading(scope: &'a NodeScope, asker: &'a Asker, deadline: Option<Instant>) -> QueryHost<'a> {
+    pub fn reading(scope: &'a NodeScope, requester: &'a Requester, deadline: Option<Instant>) -> QueryHost<'a> {
         let (view, globals) = (scope.shared.view(), scope.globals.current());
+        let space = requester.restricted.is_some().then(|| scope.spaces.of(&requester.asking.caller().user));
         QueryHost {
             scope,
             view,
             seen: Mutex::default(),
             globals,
             rights: Rights::Read,
-            asker,
+            requester,
+            space,
+            has_own_changed: false,
+            by_owner: false,
+            changing: None,
             deadline,
             effects: Effects::default(),
         }
@@ -80,23 +81,24 @@ impl<'a> QueryHost<'a> {
     /// at a time.
     pub fn writing(
         scope: &'a NodeScope,
-        asker: &'a Asker,
+        requester: &'a Requester,
         deadline: Option<Instant>,
         before: Effects,
     ) -> QueryHost<'a> {
-        let host = QueryHost::reading(scope, asker, deadline);
+        let host = QueryHost::reading(scope, requester, deadline);
         let own = Globals::clone(&host.globals);
+        requester.asking.again();
         QueryHost { rights: Rights::Write(own), effects: before.again(), ..host }
     }
 
     /// Host of the owner's `.u.end`, on the ended day.
     pub fn of_ended_day(
         scope: &'a NodeScope,
-        asker: &'a Asker,
+        requester: &'a Requester,
         deadline: Option<Instant>,
         view: &Moment,
     ) -> QueryHost<'a> {
-        let host = QueryHost::reading(scope, asker, deadline);
+        let host = QueryHost::reading(scope, requester, deadline);
         let rights = Rights::Apart { globals: Globals::clone(&host.globals), changed: Vec::new() };
         QueryHost { rights, view: view.clone(), ..host }
     }
@@ -116,73 +118,17 @@ impl<'a> QueryHost<'a> {
         Ok(self.effects)
     }
 
-    /// Publishes the assignments of a writing evaluation. As in kdb+, those made before an error count too.
-    pub fn finish(self) -> Effects {
+    /// Publishes the assignments of a writing evaluation. As in kdb+, those made before an error count too. Returns by how many bytes the
+    /// caller's own globals have grown.
+    pub fn finish(self) -> (Effects, i64) {
+        let grown = match self.space.filter(|_| self.has_own_changed) {
+            Some(space) => self.scope.spaces.publish(&self.requester.asking.caller().user, space),
+            None => 0,
+        };
         if let Rights::Write(globals) = self.rights {
             self.scope.globals.replace(globals);
         }
-        self.effects
-    }
-
-    fn globals(&self) -> &Globals {
-        match &self.rights {
-            Rights::Read => &self.globals,
-            Rights::Write(own) | Rights::Apart { globals: own, .. } => own,
-        }
-    }
-
-    fn is_fed(&self, name: Sym) -> bool {
-        self.view.tables.get(name).is_some() || symbol::text(name).starts_with(b".rdb.")
-    }
-
-    fn own(&self) -> [Sym; 4] {
-        [self.scope.windows, self.scope.stats, self.scope.windows_v1, self.scope.stats_v1]
-    }
-
-    /// Checks whether the caller may change this global.
-    fn check_change(&self, name: Sym) -> Result<(), QError> {
-        if self.is_fed(name) {
-            return Err(no_update(name));
-        }
-        let is_remote = self.caller().remote;
-        if is_remote && name == self.scope.day_end {
-            return Err(QError::with("access", ".u.end can only be set in start-up files"));
-        }
-        if is_remote && self.scope.rules.block_writes {
-            return Err(QError::with("noupdate", "clients may not assign (-b)"));
-        }
-        self.globals().authors.check(name, is_remote)
-    }
-
-    /// Reads a table once per evaluation: the rows that the caller may read.
-    fn read(&self, name: Sym, table: impl FnOnce() -> Option<Value>) -> Option<Value> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = match seen.entry(name) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unseen) => {
-                let table = table()?;
-                unseen.insert(match &self.asker.restricted {
-                    Some(grants) => entitled::rows(grants, name, table, &self.view, self.caller()),
-                    None => Ok(table),
-                })
-            }
-        };
-        found.as_ref().ok().cloned()
-    }
-
-    /// Whether a restricted caller must not read a name that is no table of the feed: the node's figures, and globals that others
-    /// have assigned.
-    fn is_hidden(&self, name: Sym) -> bool {
-        let is_figures = name == self.scope.stats || name == self.scope.stats_v1;
-        self.is_restricted() && (is_figures || !self.globals().authors.is_of(name, &self.caller().user))
-    }
-
-    /// Whether a restricted caller sees the name in lists of names.
-    fn is_visible(&self, name: Sym) -> bool {
-        let globals = self.globals();
-        let is_table = self.view.tables.get(name).is_some()
-            || (globals.authors.is_of_start(name) && globals.get(name).is_some_and(entitled::has_rows));
-        !self.is_hidden(name) && (!is_table || self.asker.shows(name) != Shown::No)
+        (self.effects, grown)
     }
 
     fn link(&self, handle: i32) -> Result<Link, QError> {
@@ -192,68 +138,24 @@ impl<'a> QueryHost<'a> {
     }
 
     /// Queues an async message to a client; it is sent when the evaluation has ended.
-    fn tell(&mut self, handle: i32, value: &Value) -> Result<Value, QError> {
-        let Link { conn, spoken } = self.link(handle)?;
+    fn queue_message(&mut self, handle: i32, value: &Value) -> Result<Value, QError> {
+        let Link { conn, protocol } = self.link(handle)?;
         // An empty async message flushes in kdb+. Here everything is sent after the evaluation, so there is nothing to flush.
         if matches!(value, Value::Null) {
             return Ok(Value::Null);
         }
-        let message = match spoken {
-            Spoken::Ipc => {
+        let message = match protocol {
+            WireProtocol::Ipc => {
                 let mut put = Ok(());
                 let message = message::message(MessageKind::Async, |writer| put = to_wire(value, writer));
                 put?;
                 message.map_err(|error| QError::with("limit", error.to_string()))?
             }
-            Spoken::Web => remote::frame(value)?,
+            WireProtocol::Web => remote::frame(value)?,
         };
         self.effects.send(Out::Send { conn, message });
         Ok(Value::Null)
     }
-}
-
-/// Sends a sync message to a client and waits for its response.
-fn wait_for_reply(
-    scope: &NodeScope,
-    link: Link,
-    before: Vec<Out>,
-    value: &Value,
-    by: Option<Instant>,
-    is_query: bool,
-) -> Result<Value, QError> {
-    if link.spoken == Spoken::Web {
-        return Err(QError::with("nyi", "WebSocket clients are sent async messages only"));
-    }
-    let message = remote::encoded(MessageKind::Sync, value)?;
-    // Other queries use its slot meanwhile. The threads of handlers have none to spare.
-    let away = is_query.then(|| scope.queries.away());
-    if matches!(away, Some(None)) {
-        metrics::refused(Limit::client_waits);
-        return Err(QError::with("limit", "too many queries wait for the response of a client (--limit-client-waits)"));
-    }
-    let until = Instant::now().checked_add(scope.client_wait);
-    let is_limit = by.is_none_or(|by| until.is_some_and(|until| until < by));
-    let by = if is_limit { until } else { by };
-    let answered = scope.ask(link.conn, before, message.into());
-    let answer = match by {
-        None => answered.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        Some(by) => answered.recv_timeout(by.saturating_duration_since(Instant::now())),
-    };
-    match answer {
-        Ok(answer) => remote::value(&answer),
-        Err(RecvTimeoutError::Disconnected) => Err(QError::named("close")),
-        Err(RecvTimeoutError::Timeout) if is_limit => {
-            metrics::refused(Limit::client_wait_ns);
-            let wait = scope.client_wait;
-            Err(QError::with("timeout", format!("the client has not responded within {wait:?} (--limit-client-wait)")))
-        }
-        Err(RecvTimeoutError::Timeout) => Err(QError::with("stop", "time limit")),
-    }
-}
-
-/// Only the feed writes these tables: a client's rows would be on no other node and in no log.
-fn no_update(name: Sym) -> QError {
-    QError::with("noupdate", format!("{} is fed by the tickerplant", String::from_utf8_lossy(symbol::text(name))))
 }
 
 impl Host for QueryHost<'_> {
@@ -261,12 +163,15 @@ impl Host for QueryHost<'_> {
         if self.view.tables.get(name).is_some() {
             return self.read(name, || self.view.table(name));
         }
-        let shown = |table: Sym| self.asker.shows(table);
+        let shown = |table: Sym| if self.requester.sees_figures() { Shown::All } else { self.requester.shows(table) };
         if name == self.scope.windows {
             return Some(report::windows(&self.view.state, shown));
         }
         if name == self.scope.windows_v1 {
             return Some(report::windows_v1(&self.view.state, shown));
+        }
+        if let Some(own) = self.own_value(name) {
+            return Some(own.clone());
         }
         if self.is_hidden(name) {
             return None;
@@ -282,7 +187,7 @@ impl Host for QueryHost<'_> {
         }
         let globals = self.globals();
         let value = globals.get(name);
-        globals.authors.read(name, value, &self.asker.asking);
+        globals.authors.read(name, value, &self.requester.asking);
         if self.is_restricted() && value.is_some_and(entitled::has_rows) && globals.authors.is_of_start(name) {
             return self.read(name, || value.cloned());
         }
@@ -299,21 +204,57 @@ impl Host for QueryHost<'_> {
     }
 
     fn is_restricted(&self) -> bool {
-        self.asker.restricted.is_some()
+        self.requester.restricted.is_some()
+    }
+
+    fn acts_as_owner(&mut self, is_owner: bool) {
+        self.by_owner = is_owner;
+    }
+
+    fn global_to_change(&mut self, name: Sym) -> Option<Value> {
+        if self.is_fed(name) || !self.caller().remote {
+            return self.global(name);
+        }
+        self.changing = Some(name);
+        self.globals().get(name).cloned()
+    }
+
+    fn begins(&mut self, message: &Value) {
+        self.requester.asking.begin(message);
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         self.check_change(name)?;
+        if self.assigns_own() {
+            return self.assign_own(name, value);
+        }
+        self.check_code(&value)?;
+        let is_change = self.changing.take() == Some(name);
+        let sees_all = self.sees_all(name);
+        if !is_change && !sees_all && self.globals().get(name).is_some_and(entitled::has_rows) {
+            // `hist::select from hist` would drop the rows that the caller does not see.
+            let name = symbol::text(name).escape_ascii();
+            return Err(QError::with(
+                "access",
+                format!("{name} has rows that you may not read, so you cannot replace it"),
+            ));
+        }
         let held = u64::try_from(self.scope.shared.global_bytes.load(Ordering::Relaxed)).unwrap_or(0);
         let most = self.scope.global_bytes_most;
-        let asking = &self.asker.asking;
+        let asking = &self.requester.asking;
         match &mut self.rights {
             Rights::Read => Err(NEEDS_OWNER),
             Rights::Write(_) | Rights::Apart { .. } if held > most => {
                 Err(QError::with("wsfull", format!("globals of clients hold {held} bytes, the limit is {most}")))
             }
             Rights::Write(globals) => {
-                globals.authors.note(name, &value, asking);
+                match is_change {
+                    true => globals.authors.note_change(name, asking),
+                    false => globals.authors.note(name, &value, asking),
+                }
+                if is_change && !sees_all {
+                    globals.authors.mix(name);
+                }
                 globals.set(name, value)
             }
             Rights::Apart { globals, changed } => {
@@ -326,6 +267,9 @@ impl Host for QueryHost<'_> {
 
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
         self.check_change(name)?;
+        if self.assigns_own() {
+            return self.remove_own(name);
+        }
         match &mut self.rights {
             Rights::Read => Err(NEEDS_OWNER),
             Rights::Write(globals) => {
@@ -341,29 +285,26 @@ impl Host for QueryHost<'_> {
     }
 
     fn namespaces(&self) -> Vec<Sym> {
-        self.globals().authors.list(&self.asker.asking);
-        self.globals().namespaces()
+        self.visible_namespaces()
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
-        let tables = self.view.tables.iter().map(|table| table.schema().name);
-        let mut names = within(tables.chain(self.own()), namespace);
-        self.globals().authors.list(&self.asker.asking);
-        names.extend(self.globals().names(namespace));
-        if self.is_restricted() {
-            names.retain(|short| within_space(namespace, *short).is_some_and(|full| self.is_visible(full)));
-        }
-        names
+        self.visible_names(namespace)
     }
 
     fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
         let globals = self.globals();
-        let mut names = globals.names(Sym::NULL).into_iter();
-        names.find(|name| globals.get(*name).is_some_and(&mut *is_it)).unwrap_or(Sym::NULL)
+        let shared =
+            globals.names(Sym::NULL).into_iter().filter(|name| !self.is_restricted() || self.is_visible(*name));
+        let mut shared = shared.filter_map(|name| Some((name, globals.get(name)?)));
+        let own = self.space.iter().flat_map(|space| space.globals().names(Sym::NULL));
+        let mut own = own.filter_map(|name| Some((name, self.own_value(name)?)));
+        let found = own.find(|(_, value)| is_it(value)).or_else(|| shared.find(|(_, value)| is_it(value)));
+        found.map_or(Sym::NULL, |(name, _)| name)
     }
 
-    fn makes_code(&self, value: Option<&Value>) {
-        self.asker.asking.make_code(value);
+    fn makes_code(&self, made: Made<'_>) -> Result<(), QError> {
+        self.requester.asking.make_code(made)
     }
 
     fn native(&self, _: Sym) -> Option<u8> {
@@ -375,16 +316,21 @@ impl Host for QueryHost<'_> {
     }
 
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
-        if self.is_fed(name) {
-            return Err(no_update(name));
-        }
-        if self.is_restricted() && self.globals().get(name).is_some() && self.global(name).is_none() {
-            return Err(self.missing(name));
-        }
-        let old = match self.globals().get(name) {
+        self.check_fed(name)?;
+        let old = match self.assigns_own() {
+            true if self.global(name).is_none() && self.globals().authors.is_owners(name) => {
+                return Err(self.missing(name));
+            }
+            true => self.global(name),
+            false => self.globals().get(name).cloned(),
+        };
+        let mut table = match old {
             Some(old) => {
-                self.globals().authors.read(name, Some(old), &self.asker.asking);
-                old.clone()
+                match self.caller().remote {
+                    true => self.changing = Some(name),
+                    false => self.globals().authors.read(name, Some(&old), &self.requester.asking),
+                }
+                old
             }
             // As in kdb+, inserting a table under a new name defines it.
             None => match rows {
@@ -392,15 +338,15 @@ impl Host for QueryHost<'_> {
                 _ => return Err(QError::signal(symbol::text(name))),
             },
         };
-        let before = old.count();
-        let new = extend(old, rows)?;
-        let after = new.count();
-        self.assign(name, new)?;
+        let before = table.count();
+        extend(&mut table, rows)?;
+        let after = table.count();
+        self.assign(name, table)?;
         Ok(Value::longs((before as i64..after as i64).collect()))
     }
 
     fn caller(&self) -> &Caller {
-        self.asker.asking.caller()
+        self.requester.asking.caller()
     }
 
     fn reaches_files(&self) -> bool {
@@ -425,10 +371,10 @@ impl Host for QueryHost<'_> {
         let left = self.deadline.map(|by| by.saturating_duration_since(Instant::now()));
         let left_ms = left.map_or(u64::MAX, |left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
         let timeout_ms = if timeout_ms == 0 { left_ms } else { timeout_ms.min(left_ms) };
-        let (handles, owner) = (&self.scope.handles, self.asker.owner);
+        let (handles, owner) = (&self.scope.handles, self.requester.owner);
         let opened = self
             .effects
-            .once(Deed::Open(target.to_vec()), || handles.open(target, timeout_ms, owner).map(Value::Int))?;
+            .once(HandleCall::Open(target.to_vec()), || handles.open(target, timeout_ms, owner).map(Value::Int))?;
         opened.as_long().and_then(|handle| i32::try_from(handle).ok()).ok_or(QError::named("hop"))
     }
 
@@ -445,15 +391,15 @@ impl Host for QueryHost<'_> {
         if caller.remote && handles.owner_of(handle).is_some() && !self.owns(i64::from(handle)) {
             return Err(QError::with("access", "the handle belongs to another client"));
         }
-        self.effects.once(Deed::Close(handle), || handles.close(handle).map(|()| Value::Null)).map(drop)
+        self.effects.once(HandleCall::Close(handle), || handles.close(handle).map(|()| Value::Null)).map(drop)
     }
 
     fn owns(&self, handle: i64) -> bool {
         let number = i32::try_from(handle.saturating_abs()).unwrap_or(0);
         // Handles of the process are for its owner only, not for client code that an owner's evaluation has called.
-        let asks = self.asker.owner != 0 || !self.caller().remote;
+        let may_own = self.requester.owner != 0 || !self.caller().remote;
         let opened = || self.effects.has_opened(i64::from(number));
-        asks && (opened() || self.scope.handles.owner_of(number) == Some(self.asker.owner))
+        may_own && (opened() || self.scope.handles.owner_of(number) == Some(self.requester.owner))
     }
 
     fn send(&mut self, handle: i64, value: &Value) -> Result<Value, QError> {
@@ -462,30 +408,30 @@ impl Host for QueryHost<'_> {
             if handle < 0 {
                 self.effects.hold(handle, || handles.hold(handle));
             }
-            return self.effects.once(Deed::Send(handle), || handles.send(handle, value, by));
+            return self.effects.once(HandleCall::Send(handle), || handles.send(handle, value, by));
         }
         let client = i32::try_from(handle).map_err(|_| QError::named("domain"))?;
         if client < 0 {
-            return self.tell(client.saturating_neg(), value);
+            return self.queue_message(client.saturating_neg(), value);
         }
         let link = self.link(client)?;
-        let deed = Deed::Send(handle);
+        let call = HandleCall::Send(handle);
         let mut before = Vec::new();
-        if !self.effects.repeats(&deed) {
+        if !self.effects.repeats(&call) {
             // Its messages leave now, and make other evaluations respond to the request that it has deferred.
-            if let Some(request) = self.asker.request.filter(|_| self.effects.deferred && !self.effects.answered)
+            if let Some(request) = self.requester.request.filter(|_| self.effects.deferred && !self.effects.answered)
                 && !std::mem::replace(&mut self.effects.is_registered, true)
             {
                 scope.defer(request);
             }
             before = self.effects.leave();
         }
-        let is_query = self.asker.is_query;
-        self.effects.once(deed, || wait_for_reply(scope, link, before, value, by, is_query))
+        let is_query = self.requester.is_query;
+        self.effects.once(call, || scope.wait_for_reply(link, before, value, by, is_query))
     }
 
     fn defer(&mut self) -> Result<(), QError> {
-        self.asker.request.ok_or(QError::with("access", "no client is waiting for a response here"))?;
+        self.requester.request.ok_or(QError::with("access", "no client is waiting for a response here"))?;
         self.effects.deferred = true;
         Ok(())
     }
@@ -503,15 +449,23 @@ impl Host for QueryHost<'_> {
         };
         let scope = self.scope;
         let defers = self.effects.deferred && !self.effects.is_registered;
-        let is_own = defers && !self.effects.answered && handle == self.caller().handle;
+        let caller = self.caller();
+        let is_code_of_owner = self.by_owner && !self.is_restricted();
+        if caller.remote && handle != caller.handle && !is_code_of_owner && !self.requester.is_callback {
+            return Err(QError::with(
+                "access",
+                "only code of the process's start-up files answers another client's request",
+            ));
+        }
+        let is_own = defers && !self.effects.answered && handle == caller.handle;
         // An earlier deferred message of this client is answered first.
         let request = self.effects.answer(handle, || scope.take_deferred(handle)).or_else(|| {
             self.effects.answered |= is_own;
-            self.asker.request.filter(|_| is_own)
+            self.requester.request.filter(|_| is_own)
         });
         let unexpected = || QError::signal(format!("Handle {handle} was not expecting a response msg"));
         // Its own request, registered before it has waited for a client.
-        self.effects.answered |= request.is_some() && request == self.asker.request;
+        self.effects.answered |= request.is_some() && request == self.requester.request;
         self.effects.send(Out::Respond { request: request.ok_or_else(unexpected)?, answer });
         Ok(())
     }
@@ -550,12 +504,15 @@ impl Host for QueryHost<'_> {
         self.scope.rules.block_writes
     }
 
-    /// Returns the handles of client connections and of connections opened by this process.
     fn tls_settings(&self) -> Vec<(&'static str, String)> {
         crate::net::tls::shown()
     }
 
+    /// Returns the handles of client connections and of connections opened by this process; of a restricted caller only its own.
     fn open_handles(&self) -> Vec<i32> {
+        if self.is_restricted() {
+            return vec![self.caller().handle];
+        }
         let clients: Vec<i32> = self.scope.connections().keys().copied().collect();
         [clients, self.scope.handles.peers()].concat()
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Memory use of the server at which its own figure prevails, in percent.
 const GUARD_PERCENT: f64 = 95.0;
 /// Interval of reading the operating system's figures.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+const READ_EVERY: Duration = Duration::from_millis(250);
 
 /// The system's figures as last read.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl Meter {
     /// Returns the memory state for the given use by the node. Reads the system's figures if they are old.
     pub fn read(&mut self, store: Usage, buffers: u64, queries: u64, now: Instant) -> MemoryState {
         if let Some(sources) = &self.sources
-            && self.system.is_none_or(|system| now.duration_since(system.read_at) >= ASK_EVERY)
+            && self.system.is_none_or(|system| now.duration_since(system.read_at) >= READ_EVERY)
         {
             match sources.memory().and_then(|memory| Ok((memory, sources.own_bytes()?))) {
                 Ok((memory, own_bytes)) => self.system = Some(System { memory, own_bytes, read_at: now }),

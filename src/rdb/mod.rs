@@ -1,6 +1,6 @@
 //! A node (`elastick rdb`): one real-time database process of a queue. See `README.md` beside this file.
 
-mod asker;
+mod announce;
 pub mod capacity;
 pub mod day_end;
 pub mod deadline_lock;
@@ -11,7 +11,6 @@ pub mod globals;
 pub mod host;
 pub mod ingest;
 pub mod intake;
-pub mod job_queue;
 pub mod meter;
 pub mod node;
 pub mod options;
@@ -20,8 +19,12 @@ pub mod policy;
 pub mod pool;
 pub mod printer;
 pub mod report;
+mod requester;
 pub mod scope;
 pub mod service;
 pub mod shared;
+pub mod spaces;
 pub mod update;
+mod visible;
+mod waiting;
 pub mod windows;

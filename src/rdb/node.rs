@@ -1,5 +1,6 @@
 //! Builds a node from its parts: listeners, connection loop, ingest thread, query pool and fleet thread.
 
+use super::announce;
 use super::capacity::{self, Link};
 use super::ingest::{Identity, Ingest};
 use super::meter::Meter;
@@ -10,7 +11,8 @@ use super::report::Constants;
 use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
-use crate::access::{self, Access, LOOPBACK_NOTE, listen_on};
+use crate::access::{self, Access, listen_on, log_who_may_connect};
+use crate::audit::Audit;
 use crate::env::Env;
 use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
@@ -46,6 +48,7 @@ pub struct Node {
     shared: Arc<Shared>,
     identity: Identity,
     tap: Option<Tap>,
+    audit: Audit,
     /// The thread that calls the fleet.
     fleet_calls: Box<dyn Running>,
 }
@@ -62,7 +65,7 @@ pub struct Evaluated {
     pub startup: Startup,
     pub handles: Arc<Handles>,
     outlet: Outlet,
-    said: mpsc::Receiver<LoopMessage>,
+    messages: mpsc::Receiver<LoopMessage>,
 }
 
 impl Evaluated {
@@ -75,9 +78,10 @@ impl Evaluated {
         symbol::set_limits(options.limits.of_symbols());
         // Handle numbers below this belong to client connections.
         let first = i32::try_from(options.limits.connections).unwrap_or(i32::MAX).saturating_add(FIRST_OPENED);
-        let (outlet, said) = Outlet::new();
-        let told = outlet.clone();
-        let connector = remote::connector(Arc::new(move |inbox| told.say(LoopMessage::Told(inbox))));
+        let (outlet, messages) = Outlet::new();
+        let to_loop = outlet.clone();
+        let tell = Arc::new(move |inbox| to_loop.send(LoopMessage::Received(inbox)));
+        let connector = remote::connector(tell, false);
         let handles = Arc::new(Handles::numbered_once(Some(connector), first));
         let startup =
             startup::load(&options.commands, &options.load, Arc::clone(&handles), options.helper_threads, print)?;
@@ -99,7 +103,7 @@ impl Evaluated {
                     .to_owned(),
             ));
         }
-        Ok(Evaluated { startup, handles, outlet, said })
+        Ok(Evaluated { startup, handles, outlet, messages })
     }
 }
 
@@ -121,6 +125,14 @@ fn rules(options: &NodeOptions, startup: &Startup) -> io::Result<Rules> {
     Ok(Rules { guarded, ..rules })
 }
 
+/// Opens the audit log, if there is to be one.
+fn audit(options: &NodeOptions, identity: &Identity) -> io::Result<Audit> {
+    match &options.audit {
+        Some(of_file) => Audit::start(of_file, format!("rdb {}", identity.node), &options.limits),
+        None => Ok(Audit::default()),
+    }
+}
+
 /// Binds the port and acquires everything that can fail at the start.
 ///
 /// # Errors
@@ -137,27 +149,25 @@ pub fn prepare(
     let access = access(&options, &program)?;
     let listen = listen_on(options.listen.clone(), access.is_checked(), options.open).map_err(io::Error::other)?;
     let mut listeners = Listeners::tcp(&listen)?;
-    if !access.is_checked() && !options.open {
-        tracing::info!("{LOOPBACK_NOTE}");
-    }
+    log_who_may_connect(options.users.as_deref(), access.is_checked(), options.open);
     if let Some(directory) = &options.unix_sockets {
         listeners.unix(directory);
     }
     let queue = options.queue.clone().unwrap_or_else(|| fleet.identity().group.clone());
-    let (node, process) = match &options.node {
-        Some(given) => (given.clone(), own_name()),
-        None => (own_name(), String::new()),
-    };
+    let node = options.node.clone().unwrap_or_else(own_name);
+    // Random, so that no other process can take over the name while this one is connected.
+    let process = format!("{:016x}", env.disk.draw());
     let fleet::Identity { group, instance } = fleet.identity().clone();
     let identity = Identity { node, queue, port: listeners.port(), group, instance, process };
 
     let meter = Meter::new(Sources::default(), options.memory_bytes);
     let budget_bytes = meter.budget_bytes()?;
+    announce::log_memory(&options, budget_bytes, &identity.queue, fleet.exists());
     let store = Store::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
     let shared = Arc::new(Shared::new(Arc::clone(&env.clock), store.shared()));
     let parts = Parts::new()?;
     let waker = parts.waker();
-    let asked_to_end = signals::on_departure(Arc::clone(&waker))?;
+    let termination = signals::on_departure(Arc::clone(&waker))?;
     let (on_end, on_request) = (Arc::clone(&waker), Arc::clone(&waker));
     let to_manager = notifier.clone();
     shared.set_wake(Box::new(move || {
@@ -188,12 +198,12 @@ pub fn prepare(
         message_depth: options.limits.codec().max_depth,
     };
     let rules = rules(&options, &program.startup)?;
-    let Evaluated { startup, handles, outlet, said } = program;
-    let nudge = Arc::clone(&waker);
-    shared.set_nudge(Box::new(move || drop(nudge.wake())));
+    let Evaluated { startup, handles, outlet, messages } = program;
+    let wake_loop = Arc::clone(&waker);
+    shared.set_wake_loop(Box::new(move || drop(wake_loop.wake())));
     outlet.wakes(move || drop(waker.wake()));
     if startup.globals.iter().any(|(name, _)| symbol::text(*name) == Handler::DayEnd.name()) {
-        shared.day_ends.want(bounds.day_end_time);
+        shared.day_ends.start_keeping(bounds.day_end_time);
     }
     let sizes = (memory_bytes, threads, &options.limits);
     let scope = NodeScope::new(Arc::clone(&shared), constants, rules, sizes, startup, handles, outlet);
@@ -201,9 +211,12 @@ pub fn prepare(
     let pool = Pool::start(Arc::clone(&scope), bounds)?;
     let (tap, requests) = Tap::new(move || drop(on_request.wake()));
     let watched = Watched { constants: shown, limits: options.limits.clone(), requests };
-    let stop = Stop::new(asked_to_end, options.leave_within.is_some_and(|within| !within.is_zero()));
-    let queries = Queries::new(scope, pool, said, stop, watched);
+    let stop = Stop::new(termination, options.leave_within.is_some_and(|within| !within.is_zero()));
+    let audit = audit(&options, &identity)?;
+    let queries = Queries::new(scope, pool, messages, stop, watched, audit.clone());
     let mut reactor = Reactor::new(parts, listeners, access, NetLimits::of(&options.limits), queries)?;
+    reactor.set_sites(options.sites.clone());
+    reactor.set_audit(audit.clone());
     if options.metrics_open {
         reactor.open_pages(http::OPEN);
     }
@@ -211,7 +224,7 @@ pub fn prepare(
     let Link { requests, answers, counters, running } = capacity::start(&env, fleet, options.launch_timeout)?;
     shared.set_fleet(counters);
     let ingest = Ingest::new(env, options, identity.clone(), Arc::clone(&shared), store, meter, (requests, answers))?;
-    Ok(Node { reactor, ingest, shared, identity, tap: Some(tap), fleet_calls: running })
+    Ok(Node { reactor, ingest, shared, identity, tap: Some(tap), audit, fleet_calls: running })
 }
 
 fn named(option: &str, path: &Path, error: &io::Error) -> io::Error {
@@ -242,7 +255,7 @@ impl Node {
     /// # Errors
     /// The system has no thread or no readiness queue left.
     pub fn run(self, ready: impl FnOnce() + Send + 'static) -> io::Result<Ending> {
-        let Node { mut reactor, mut ingest, shared, fleet_calls: _fleet_calls, .. } = self;
+        let Node { mut reactor, mut ingest, shared, audit, fleet_calls: _fleet_calls, .. } = self;
         let guard = EndsWithThread(Arc::clone(&shared));
         let thread = crate::sys::stack::thread("ingest".into()).spawn(move || {
             let _guard = guard;
@@ -250,11 +263,17 @@ impl Node {
             symbol::claim();
             ingest.run(ready);
         })?;
-        reactor.run()?;
-        shared.end(Ending::Asked);
+        let ended = reactor.run();
+        audit.close();
+        ended?;
+        shared.end(Ending::Requested);
         // A panic was printed already, and the guard has recorded it.
         let _ = thread.join();
-        Ok(shared.ending().unwrap_or(Ending::Asked))
+        let ending = shared.ending().unwrap_or(Ending::Requested);
+        if ending == Ending::Requested {
+            announce::log_end(&shared.state());
+        }
+        Ok(ending)
     }
 }
 
@@ -265,7 +284,7 @@ impl Drop for EndsWithThread {
     fn drop(&mut self) {
         self.0.end(match std::thread::panicking() {
             true => Ending::Failed("internal error in the ingest thread".to_string()),
-            false => Ending::Asked,
+            false => Ending::Requested,
         });
     }
 }

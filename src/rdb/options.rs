@@ -4,8 +4,10 @@ use super::ingest::reading::{self, Read};
 use super::policy::{Params, ThresholdError};
 use crate::access::FileError;
 use crate::access::member::{CLUSTER_USER, ClusterSecret};
+use crate::audit::AuditOptions;
 use crate::config::options::{self, Protocol};
-use crate::config::{Address, ConfigError, Limits, Listen, Settings};
+use crate::config::{Address, Addresses, ConfigError, Limits, Listen, Settings, login};
+use crate::net::sites::Sites;
 use crate::protocol::Filter;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +18,7 @@ pub const LEAVE_WITHIN: Duration = Duration::from_secs(90);
 /// Options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    pub tickerplant: Address,
+    pub tickerplant: Addresses,
     /// The tickerplant's protocol; `Auto` detects it.
     pub protocol: Protocol,
     pub listen: Listen,
@@ -41,6 +43,8 @@ pub struct NodeOptions {
     pub launch_timeout: Duration,
     /// Metrics and health pages need no password.
     pub metrics_open: bool,
+    /// Web pages that may send requests.
+    pub sites: Sites,
     pub block_writes: bool,
     /// Directory of the Unix sockets; `None` for no sockets.
     pub unix_sockets: Option<PathBuf>,
@@ -57,6 +61,8 @@ pub struct NodeOptions {
     pub helper_threads: usize,
     /// How the node reads the log.
     pub read_log: Read,
+    /// The audit log; `None` without one.
+    pub audit: Option<AuditOptions>,
     pub limits: Limits,
 }
 
@@ -76,7 +82,7 @@ impl NodeOptions {
     /// It subscribes to everything and has no configured time to leave.
     pub fn carried(protocol: Protocol, memory_bytes: u64, policy: Params) -> NodeOptions {
         NodeOptions {
-            tickerplant: Address { host: "tick".to_string(), port: 5010, ..Address::default() },
+            tickerplant: Address { host: "tick".to_string(), port: 5010, ..Address::default() }.into(),
             protocol,
             listen: Listen { host: String::new(), first: 0, last: 0, reuse: false },
             node: None,
@@ -92,6 +98,7 @@ impl NodeOptions {
             open: false,
             launch_timeout: Duration::from_secs(30),
             metrics_open: false,
+            sites: Sites::default(),
             block_writes: false,
             unix_sockets: None,
             remote_may: Vec::new(),
@@ -101,6 +108,7 @@ impl NodeOptions {
             commands: Vec::new(),
             helper_threads: 0,
             read_log: reading::on_a_thread,
+            audit: None,
             limits: Limits::default(),
         }
     }
@@ -122,9 +130,14 @@ impl NodeOptions {
         let queue = settings.find(&options::QUEUE)?.filter(|queue| !queue.is_empty());
         let cluster_secret = settings.find(&options::CLUSTER_SECRET)?;
         let cluster_secret = cluster_secret.map(|path| ClusterSecret::read(&path)).transpose()?;
-        let mut tickerplant = settings.get(&options::TICKERPLANT)?;
-        if cluster_secret.is_some() && tickerplant.user.is_empty() {
-            tickerplant.user = CLUSTER_USER.to_string();
+        let mut tickerplant = login::tickerplant(settings)?;
+        if cluster_secret.is_some() {
+            tickerplant = tickerplant.map(|mut address| {
+                if address.user.is_empty() {
+                    address.user = CLUSTER_USER.to_string();
+                }
+                Ok::<_, ConfigError>(address)
+            })?;
         }
         Ok(NodeOptions {
             tickerplant,
@@ -141,6 +154,7 @@ impl NodeOptions {
             users: settings.find(&options::USERS)?.or(access),
             cluster_secret,
             open: settings.is_on(&options::OPEN)?,
+            sites: Sites::resolve(settings)?,
             metrics_open: settings.is_on(&options::METRICS_OPEN)?,
             launch_timeout: settings.get(&options::LAUNCH_TIMEOUT)?,
             block_writes: settings.is_on(&options::BLOCK_WRITES)?,
@@ -155,6 +169,7 @@ impl NodeOptions {
                 None => cores,
             },
             read_log: reading::on_a_thread,
+            audit: None,
             limits,
         })
     }

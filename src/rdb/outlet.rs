@@ -12,13 +12,13 @@ use std::sync::{Arc, OnceLock};
 pub enum LoopMessage {
     Done(Done),
     /// Send a sync request to a client, for an evaluation that waits for the response; `before`: its earlier messages, to be sent first.
-    Ask {
+    Request {
         conn: ConnId,
         before: Vec<Out>,
         message: Bytes,
     },
     /// A connection opened by this process has received messages or was closed.
-    Told(Arc<Inbox>),
+    Received(Arc<Inbox>),
 }
 
 type Wake = Box<dyn Fn() + Send + Sync>;
@@ -43,7 +43,7 @@ impl Outlet {
     }
 
     /// Sends a message and wakes the loop.
-    pub fn say(&self, message: LoopMessage) {
+    pub fn send(&self, message: LoopMessage) {
         // The loop may already be gone.
         let _ = self.messages.send(message);
         if let Some(wake) = self.wake.get() {

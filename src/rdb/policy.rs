@@ -41,7 +41,7 @@ mod rate;
 mod tests;
 
 pub use event::{Action, Phase, PolicyEvent, ScaleAnswer};
-pub use leave::Why;
+pub use leave::LeaveReason;
 pub use params::{Params, ThresholdError};
 pub use rate::Rate;
 
@@ -50,9 +50,9 @@ use crate::config::units::Scale;
 /// State of the request for a successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Successor {
-    NotAsked,
+    NotRequested,
     /// `again`: more nodes were requested since, so the pending reply does not cover them.
-    Asked {
+    Requested {
         at_ns: i64,
         pause_ns: i64,
         again: bool,
@@ -78,6 +78,8 @@ pub struct Policy {
     successor: Successor,
     /// A successor is wanted, not only nodes missing elsewhere in the queue.
     wants_successor: bool,
+    /// Number of instances at which the fleet refused the last request; `None` once it grants one.
+    fleet_max: Option<u32>,
     /// Last reading plus bytes taken since; `None` before the first reading.
     memory: Option<Memory>,
     rate: Rate,
@@ -102,8 +104,9 @@ impl Policy {
         Policy {
             params,
             phase: Phase::Waiting,
-            successor: Successor::NotAsked,
+            successor: Successor::NotRequested,
             wants_successor: false,
+            fleet_max: None,
             memory: None,
             rate: Rate::default(),
             lead_ns: None,
@@ -142,9 +145,14 @@ impl Policy {
         self.wants_successor && self.phase == Phase::Live
     }
 
+    /// Returns the number of instances at which the fleet stays, if the node is live and the fleet has not granted its successor.
+    pub fn fleet_max(&self) -> Option<u32> {
+        self.fleet_max.filter(|_| self.has_scaled())
+    }
+
     /// Returns whether a request to the fleet is pending or to be retried.
     pub fn is_asking(&self) -> bool {
-        matches!(self.successor, Successor::Asked { .. } | Successor::Retry { .. })
+        matches!(self.successor, Successor::Requested { .. } | Successor::Retry { .. })
     }
 
     /// Memory use in percent of the budget.
@@ -187,11 +195,11 @@ impl Policy {
     pub fn next_deadline_ns(&self) -> i64 {
         let mut deadline_ns = self.report_at_ns;
         match self.successor {
-            Successor::Asked { at_ns, .. } => {
+            Successor::Requested { at_ns, .. } => {
                 deadline_ns = deadline_ns.min(at_ns.saturating_add(self.params.answer_within_ns));
             }
             Successor::Retry { at_ns, .. } => deadline_ns = deadline_ns.min(at_ns),
-            Successor::NotAsked | Successor::Granted => {}
+            Successor::NotRequested | Successor::Granted => {}
         }
         match self.phase {
             Phase::Ending { by_ns } if self.rows_left == Some(0) => {
@@ -230,7 +238,7 @@ impl Policy {
             }
             PolicyEvent::QueriesInFlight(queries) => self.queries_in_flight = queries,
             PolicyEvent::ScaleAnswer(answer) => self.scale_answer(answer, now_ns, &mut out),
-            PolicyEvent::NodesMissing => self.ask_again(now_ns, &mut out),
+            PolicyEvent::NodesMissing => self.request_again(now_ns, &mut out),
             PolicyEvent::TerminateRefused if self.phase == Phase::Terminated => {
                 self.phase = Phase::Waiting;
                 out.push(Action::Rejoin);
@@ -274,8 +282,8 @@ impl Policy {
         if !self.takes_updates() {
             return;
         }
-        if self.phase == Phase::Live && self.successor == Successor::NotAsked {
-            self.ask(self.params.retry_first_ns, now_ns, out);
+        if self.phase == Phase::Live && self.successor == Successor::NotRequested {
+            self.request_successor(self.params.retry_first_ns, now_ns, out);
         }
         self.phase = Phase::Rolled;
         out.push(Action::Roll);
@@ -285,7 +293,7 @@ impl Policy {
     fn emptied(&mut self, out: &mut Vec<Action>) {
         if self.phase == Phase::Rolled {
             self.phase = Phase::Waiting;
-            self.successor = Successor::NotAsked;
+            self.successor = Successor::NotRequested;
             self.scaled_at_ns = None;
             self.unprotect(out);
         }
@@ -321,35 +329,42 @@ impl Policy {
     }
 
     fn forget_successor(&mut self) {
-        self.successor = Successor::NotAsked;
+        self.successor = Successor::NotRequested;
         self.wants_successor = false;
+        self.fleet_max = None;
         self.scaled_at_ns = None;
     }
 
     fn scale_answer(&mut self, answer: ScaleAnswer, now_ns: i64, out: &mut Vec<Action>) {
-        let Successor::Asked { pause_ns, again, .. } = self.successor else { return };
+        let Successor::Requested { pause_ns, again, .. } = self.successor else { return };
         let pause_ns = match answer {
-            ScaleAnswer::Granted if again => return self.ask(self.params.retry_first_ns, now_ns, out),
+            ScaleAnswer::Granted if again => return self.request_successor(self.params.retry_first_ns, now_ns, out),
             ScaleAnswer::Granted => {
                 self.successor = Successor::Granted;
+                self.fleet_max = None;
                 return;
             }
             ScaleAnswer::Refused => pause_ns,
-            ScaleAnswer::AtMaximum => self.params.retry_most_ns,
+            ScaleAnswer::AtMaximum { instances } => {
+                self.fleet_max = Some(instances);
+                self.params.retry_most_ns
+            }
         };
         self.successor = Successor::Retry { at_ns: now_ns.saturating_add(pause_ns), pause_ns };
     }
 
     /// Requests missing nodes, though a successor may have been granted: repeating a request to the fleet is harmless.
-    fn ask_again(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+    fn request_again(&mut self, now_ns: i64, out: &mut Vec<Action>) {
         let stays = !matches!(self.phase, Phase::Ending { .. } | Phase::Released { .. } | Phase::Terminated);
-        let is_taken = self.leaves() == Some(Why::Replaced);
+        let is_taken = self.leaves() == Some(LeaveReason::Replaced);
         if !stays || is_taken {
             return;
         }
         match &mut self.successor {
-            Successor::NotAsked | Successor::Granted => self.ask(self.params.retry_first_ns, now_ns, out),
-            Successor::Asked { again, .. } => *again = true,
+            Successor::NotRequested | Successor::Granted => {
+                self.request_successor(self.params.retry_first_ns, now_ns, out)
+            }
+            Successor::Requested { again, .. } => *again = true,
             // The retry will use the number wanted by then.
             Successor::Retry { .. } => {}
         }
@@ -361,13 +376,13 @@ impl Policy {
         self.scaled_at_ns = self.scaled_at_ns.or(Some(now_ns));
         match &mut self.successor {
             // The pending request was for other nodes.
-            Successor::Asked { again, .. } => *again = true,
-            _ => self.ask(self.params.retry_first_ns, now_ns, out),
+            Successor::Requested { again, .. } => *again = true,
+            _ => self.request_successor(self.params.retry_first_ns, now_ns, out),
         }
     }
 
-    fn ask(&mut self, pause_ns: i64, now_ns: i64, out: &mut Vec<Action>) {
-        self.successor = Successor::Asked { at_ns: now_ns, pause_ns, again: false };
+    fn request_successor(&mut self, pause_ns: i64, now_ns: i64, out: &mut Vec<Action>) {
+        self.successor = Successor::Requested { at_ns: now_ns, pause_ns, again: false };
         out.push(Action::ScaleOut);
     }
 
@@ -379,7 +394,7 @@ impl Policy {
         if self.phase == Phase::Live && !self.wants_successor && (full || self.must_scale()) {
             self.scale_out(now_ns, out);
         }
-        self.pursue(now_ns, out);
+        self.retry_request(now_ns, out);
         if full && self.takes_updates() {
             if self.phase == Phase::Live {
                 let scaled_at_ns = self.scaled_at_ns.unwrap_or(now_ns);
@@ -416,8 +431,8 @@ impl Policy {
     }
 
     /// Times out an unanswered request, and repeats a rejected one after its pause.
-    fn pursue(&mut self, now_ns: i64, out: &mut Vec<Action>) {
-        if let Successor::Asked { at_ns, .. } = self.successor
+    fn retry_request(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+        if let Successor::Requested { at_ns, .. } = self.successor
             && now_ns >= at_ns.saturating_add(self.params.answer_within_ns)
         {
             self.scale_answer(ScaleAnswer::Refused, now_ns, out);
@@ -426,7 +441,7 @@ impl Policy {
             && now_ns >= at_ns
         {
             let longer_ns = pause_ns.saturating_mul(2).min(self.params.retry_most_ns);
-            self.ask(longer_ns, now_ns, out);
+            self.request_successor(longer_ns, now_ns, out);
         }
     }
 

@@ -5,20 +5,23 @@
 //! have two threads of their own, so that long queries cannot block logins. The owner's `.u.end` has a third kind, as
 //! it may take minutes.
 
-use super::asker::{Asker, asker};
 use super::day_end::Kept;
 use super::deadline_lock::DeadlineLock;
 use super::effects::{Effects, Out};
 use super::host::QueryHost;
-use super::job_queue::JobQueue;
 use super::outlet::LoopMessage;
-use super::printer::Printer;
+use super::printer::{Printer, marked};
+use super::requester::{Requester, requester};
 use super::scope::NodeScope;
+use crate::audit::Ticket;
 use crate::config::Limit;
+use crate::env::job_queue::JobQueue;
 use crate::metrics;
 use crate::net::account::HeldBytes;
+use crate::net::departed;
 use crate::net::inbox::Respond;
 use crate::net::message;
+use crate::net::shares::{Share, bounds_of, explained};
 use crate::net::{ConnId, Peer, SyncRequest};
 use crate::q::error::QError;
 use crate::q::handlers::{HandlerEvent, Outcome, Verdict, evaluate};
@@ -26,6 +29,7 @@ use crate::q::host::NEEDS_OWNER;
 use crate::q::{self, Limits};
 use crate::queue::Date;
 use crate::sys::allocated;
+use crate::sys::interrupt::Cancel;
 use crate::table::symbol;
 use bytes::Bytes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,12 +81,29 @@ pub struct Job {
     pub ended: Option<Kept>,
     /// The message's share of the memory of pending messages.
     pub held: Option<HeldBytes>,
+    /// What its user may have running and add.
+    pub share: Option<Share>,
+    /// Its record of the audit log.
+    pub ticket: Option<Ticket>,
+    /// Set when nobody reads its response any more; `None` if it runs to its end in any case.
+    pub gone: Option<Cancel>,
 }
 
 impl Job {
     /// A job without a caller that waits.
     pub fn of(line: Option<Line>, peer: Option<Peer>, event: HandlerEvent) -> Job {
-        Job { line, peer, event, request: None, answer: None, ended: None, held: None }
+        Job {
+            line,
+            peer,
+            event,
+            request: None,
+            answer: None,
+            ended: None,
+            held: None,
+            share: None,
+            ticket: None,
+            gone: None,
+        }
     }
 
     /// The call of `.u.end` for a day.
@@ -94,11 +115,26 @@ impl Job {
         }
     }
 
+    /// Whether nobody reads its response any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.gone.as_ref().is_some_and(Cancel::is_set)
+    }
+
     /// Size of the message in bytes; 0 for other jobs.
     pub fn body_bytes(&self) -> usize {
         match &self.event {
             HandlerEvent::Message { body, .. } => body.len(),
             _ => 0,
+        }
+    }
+
+    /// Returns the beginning of the lines that the evaluation prints for its client; `None` for an event of the process.
+    fn client(&self) -> Option<String> {
+        let handle = self.line?.handle();
+        match &self.peer {
+            _ if self.is_own() => None,
+            Some(peer) => Some(format!("client {handle} {peer}: ")),
+            None => Some(format!("handle {handle}: ")),
         }
     }
 
@@ -133,6 +169,27 @@ pub enum Ended {
     DayEnd,
 }
 
+impl Ended {
+    /// Length of the response.
+    fn bytes(&self) -> usize {
+        match self {
+            Ended::Answer(_, answer) | Ended::Page(Some(answer)) => answer.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// Adds to a record what was asked. On the query thread: reading a long message takes its time.
+fn show(event: &HandlerEvent, ticket: &mut Ticket) {
+    let showing = ticket.showing();
+    let shown = match event {
+        HandlerEvent::Message { body, endian, .. } => showing.bytes(body, *endian),
+        HandlerEvent::Web { payload, .. } => showing.text(payload),
+        _ => return,
+    };
+    ticket.edit(|entry| entry.call.shown = shown);
+}
+
 /// Limits of one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -144,9 +201,9 @@ pub struct Bounds {
     pub day_end_memory_bytes: u64,
     pub memory_bytes: u64,
     pub result_bytes: u64,
-    /// New symbols of one evaluation.
+    /// Maximum number of new symbols of one evaluation.
     pub symbols: u64,
-    /// Nesting depth of a message.
+    /// Maximum nesting depth of a message.
     pub message_depth: usize,
 }
 
@@ -187,10 +244,10 @@ impl Pool {
                 // On Linux this affects only the calling thread. If it fails, queries merely run at normal priority.
                 let _ = rustix::process::nice(NICE);
                 q::adopt(inner.scope.settings);
-                while let Some(job) = which(&inner).next() {
+                while let Some((user, job)) = which(&inner).next() {
                     let done = inner.run(job);
-                    which(&inner).done();
-                    inner.scope.outlet.say(LoopMessage::Done(done));
+                    which(&inner).done(&user);
+                    inner.scope.outlet.send(LoopMessage::Done(done));
                 }
             })?;
         }
@@ -204,7 +261,20 @@ impl Pool {
             _ if job.is_own() => &self.inner.events,
             _ => &self.inner.scope.queries,
         };
-        queue.push(job);
+        let user = job.peer.as_ref().map(|peer| peer.user.clone()).unwrap_or_default();
+        queue.push(&user, job);
+    }
+
+    /// Ends what abandoned jobs of a connection wait for: those not begun are returned with their error, one that waits for the write lock gives up.
+    pub fn abandon(&self, line: Line) -> Vec<Done> {
+        let withdrawn = self.inner.scope.queries.withdraw(|job| job.line == Some(line) && job.is_abandoned());
+        self.inner.deadline_lock.look_again();
+        withdrawn.into_iter().map(|job| self.abandoned(job)).collect()
+    }
+
+    /// Ends an abandoned job that has not begun.
+    pub fn abandoned(&self, job: Job) -> Done {
+        self.inner.ended(job, Err(departed::abandoned()), Effects::default())
     }
 }
 
@@ -217,26 +287,44 @@ impl Drop for Pool {
 }
 
 impl Inner {
-    fn run(&self, mut job: Job) -> Done {
+    fn run(&self, job: Job) -> Done {
         let _span = tracing::debug_span!("query", handle = job.line.map(Line::handle)).entered();
         let sum = self.scope.shared.query_bytes;
-        let asker = asker(&job, &self.scope);
+        if job.is_abandoned() {
+            return self.ended(job, Err(departed::abandoned()), Effects::default());
+        }
+        let requester = requester(&job, &self.scope);
         // A panic is a bug in the evaluator: it fails this one query and leaves the node running.
-        let result = allocated::shown_in(sum, || catch_unwind(AssertUnwindSafe(|| self.evaluate(&job, &asker))));
+        let result = allocated::shown_in(sum, || catch_unwind(AssertUnwindSafe(|| self.evaluate(&job, &requester))));
         let fault = || Err(QError::with("internal", "internal error in the evaluator"));
-        let (result, mut effects) = result.unwrap_or_else(|_| (fault(), Effects::default()));
+        let (result, effects) = result.unwrap_or_else(|_| (fault(), Effects::default()));
+        let result = result.map_err(|error| departed::reason(error, job.gone.as_ref()));
+        self.ended(job, result, effects)
+    }
+
+    /// Delivers the result of a job, and records it.
+    fn ended(&self, mut job: Job, result: Result<Outcome, QError>, mut effects: Effects) -> Done {
         let closes = matches!(result, Ok(Outcome::Malformed(_)));
         let result = match result {
             Ok(Outcome::Malformed(error)) => Err(error),
             other => other,
         };
-        self.printer.print(std::mem::take(&mut effects.printed));
+        let printed = std::mem::take(&mut effects.printed);
+        self.printer.print(match job.client() {
+            Some(client) => marked(&printed, &client),
+            None => printed,
+        });
         if let (HandlerEvent::Closed { .. }, Some(line)) = (&job.event, job.line) {
             self.scope.forget(line);
         }
         if let Err(error) = &result {
             self.note(error, &job);
         }
+        let result = result.map_err(|error| match &job.peer {
+            Some(peer) if !job.is_own() => explained(error, peer, self.bounds.time, self.bounds.memory_bytes),
+            _ => error,
+        });
+        let error = result.as_ref().err().map(ToString::to_string);
         let ended = match (&job.event, result) {
             (HandlerEvent::Message { .. }, result) => self.answered(&mut job, result, &effects),
             (HandlerEvent::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
@@ -251,6 +339,10 @@ impl Inner {
             }
             _ => Ended::Quietly,
         };
+        if let Some(mut ticket) = job.ticket.take() {
+            show(&job.event, &mut ticket);
+            ticket.end(error, ended.bytes());
+        }
         Done { line: job.line, out: effects.out(), ended, closes }
     }
 
@@ -273,7 +365,7 @@ impl Inner {
     fn answered(&self, job: &mut Job, result: Result<Outcome, QError>, effects: &Effects) -> Ended {
         if let Some(answer) = job.answer.take() {
             let is_sync = matches!(job.event, HandlerEvent::Message { is_sync: true, .. });
-            let bytes = if is_sync { self.answer(result, None).to_vec() } else { Vec::new() };
+            let bytes = if is_sync { self.answer(result, job).to_vec() } else { Vec::new() };
             answer(bytes);
             return Ended::Quietly;
         }
@@ -288,10 +380,10 @@ impl Inner {
             (false, true) => self.scope.defer(request),
             // Registered before the evaluation has waited for a client; it failed afterwards, or started again and did not defer.
             (true, false) if self.scope.undefer(request) => {
-                return Ended::Answer(request, self.answer(result, job.peer.as_ref()));
+                return Ended::Answer(request, self.answer(result, job));
             }
             (true, _) => {}
-            (false, false) => return Ended::Answer(request, self.answer(result, job.peer.as_ref())),
+            (false, false) => return Ended::Answer(request, self.answer(result, job)),
         }
         Ended::Quietly
     }
@@ -303,25 +395,28 @@ impl Inner {
             _ if job.is_own() && !matches!(job.event, HandlerEvent::Timer) => {
                 (bounds.handler_time, bounds.memory_bytes)
             }
-            _ => (bounds.time, bounds.memory_bytes),
+            _ => bounds_of(job.peer.as_ref(), bounds.time, bounds.memory_bytes),
         };
+        let share = job.share.as_ref();
+        let symbols = share.map_or_else(|| symbol::Budget::new(bounds.symbols), |share| share.budget(bounds.symbols));
         Limits {
             deadline: Instant::now().checked_add(time),
             memory_bytes,
             message_depth: self.bounds.message_depth,
-            symbols: Some(symbol::Budget::new(bounds.symbols)),
+            symbols: Some(symbols),
+            cancel: job.gone.clone(),
             ..Limits::default()
         }
     }
 
-    fn evaluate(&self, job: &Job, asker: &Asker) -> (Result<Outcome, QError>, Effects) {
+    fn evaluate(&self, job: &Job, requester: &Requester) -> (Result<Outcome, QError>, Effects) {
         let limits = self.limits(job);
         let handle = job.line.map_or(0, Line::handle);
         if let Some(kept) = &job.ended {
-            self.scope.shared.day_ends.begun(kept.date);
-            let mut host = QueryHost::of_ended_day(&self.scope, asker, limits.deadline, &kept.moment);
+            self.scope.shared.day_ends.call_begins(kept.date);
+            let mut host = QueryHost::of_ended_day(&self.scope, requester, limits.deadline, &kept.moment);
             let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
-            let Some(_alone) = self.deadline_lock.take(Instant::now().checked_add(self.bounds.time)) else {
+            let Some(_alone) = self.deadline_lock.take(Instant::now().checked_add(self.bounds.time), None) else {
                 return (
                     Err(QError::with("stop", "time limit: still waiting for another client's query that assigns")),
                     Effects::default(),
@@ -332,14 +427,14 @@ impl Inner {
                 Err(error) => (result.and(Err(error)), Effects::default()),
             };
         }
-        let mut host = QueryHost::reading(&self.scope, asker, limits.deadline);
+        let mut host = QueryHost::reading(&self.scope, requester, limits.deadline);
         let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
-        let effects = host.finish();
+        let (effects, _) = host.finish();
         match result {
             Err(error) if error == NEEDS_OWNER => {}
             result => return (result, effects),
         }
-        let Some(_alone) = self.deadline_lock.take(limits.deadline) else {
+        let Some(_alone) = self.deadline_lock.take(limits.deadline, job.gone.as_ref()) else {
             self.scope.defer_again(effects.again().unanswered());
             return (
                 Err(QError::with("stop", "time limit: still waiting for another client's query that assigns")),
@@ -348,21 +443,23 @@ impl Inner {
         };
         let limits = self.limits(job);
         let before = allocated::thread_bytes();
-        let mut host = QueryHost::writing(&self.scope, asker, limits.deadline, effects);
+        let mut host = QueryHost::writing(&self.scope, requester, limits.deadline, effects);
         let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
-        let mut effects = host.finish();
+        let (mut effects, own_grown) = host.finish();
         self.scope.defer_again(effects.unanswered());
         let result_bytes = match &result {
             Ok(Outcome::Object(object)) => object.capacity() as i64,
             _ => 0,
         };
         let kept = allocated::thread_bytes().wrapping_sub(before).wrapping_sub(result_bytes);
+        // Globals of the caller's own are counted apart.
+        let kept = kept.wrapping_sub(own_grown);
         self.scope.shared.global_bytes.fetch_add(kept, Ordering::Relaxed);
         (result, effects)
     }
 
-    fn answer(&self, result: Result<Outcome, QError>, peer: Option<&Peer>) -> Bytes {
-        let most = self.bounds.result_bytes;
+    fn answer(&self, result: Result<Outcome, QError>, job: &Job) -> Bytes {
+        let (peer, most) = (job.peer.as_ref(), self.bounds.result_bytes);
         let object = result.and_then(|outcome| match outcome {
             Outcome::Object(object) if object.len() as u64 > most => {
                 Err(QError::with("limit", format!("the result has {} bytes, the limit is {most}", object.len())))
@@ -375,7 +472,13 @@ impl Inner {
         match (encoded, peer) {
             (Ok(response), Some(peer)) => message::for_peer(response, peer),
             (Ok(response), None) => response,
-            (Err(error), _) => message::error(&error.name),
+            (Err(error), peer) => {
+                let explains = peer.is_some_and(|peer| peer.explains);
+                match &job.event {
+                    HandlerEvent::Message { body, endian, .. } => message::failure(&error, explains, body, *endian),
+                    _ => message::error(&error.wire_text(explains, None)),
+                }
+            }
         }
     }
 
@@ -385,6 +488,7 @@ impl Inner {
             b"stop" if job.is_own() && !matches!(job.event, HandlerEvent::Timer) => {
                 metrics::refused(Limit::handler_time_ns);
             }
+            b"stop" if departed::is_abandoned(error) => {}
             b"stop" => metrics::refused(Limit::query_time_ns),
             b"wsfull" => metrics::refused(Limit::query_memory_bytes),
             _ => {}

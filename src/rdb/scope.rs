@@ -2,12 +2,13 @@
 
 use super::effects::Out;
 use super::globals::{Globals, SharedGlobals};
-use super::job_queue::JobQueue;
 use super::outlet::{LoopMessage, Outlet};
 use super::pool::{Job, Line};
 use super::report::Constants;
 use super::shared::Shared;
+use super::spaces::Spaces;
 use crate::config::Limits;
+use crate::env::job_queue::JobQueue;
 use crate::net::client::Incoming;
 use crate::net::{ConnId, Deferred, SyncRequest};
 use crate::q::guard::Asking;
@@ -23,9 +24,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// The node's own variables, with what each holds: `\help NAME`.
+pub const NAMES: [(&str, &str); 4] = [
+    (".rdb.windows", "windows that the node holds, with rows and hash of each table"),
+    (".rdb.stats", "statistics of the node"),
+    (".rdb.windowsV1", "as .rdb.windows, with the names of the first version"),
+    (".rdb.statsV1", "as .rdb.stats, with the names of the first version"),
+];
+
 /// Wire protocol of an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoken {
+pub enum WireProtocol {
     Ipc,
     Web,
 }
@@ -34,7 +43,7 @@ pub enum Spoken {
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     pub conn: ConnId,
-    pub spoken: Spoken,
+    pub protocol: WireProtocol,
 }
 
 /// Shared state of a node's evaluations.
@@ -45,6 +54,8 @@ pub struct NodeScope {
     pub rules: Rules,
     /// Maximum bytes of client-defined globals.
     pub global_bytes_most: u64,
+    /// Globals of users whose roles restrict their rows.
+    pub spaces: Spaces,
     /// Connections opened by start-up files and queries.
     pub handles: Arc<Handles>,
     pub timer_ms: AtomicU64,
@@ -64,7 +75,7 @@ pub struct NodeScope {
     pub outlet: Outlet,
     connections: Mutex<BTreeMap<i32, Link>>,
     /// Evaluations that wait for a client's response, in the order of their requests.
-    asked: Mutex<HashMap<ConnId, VecDeque<Sender<Incoming>>>>,
+    awaited: Mutex<HashMap<ConnId, VecDeque<Sender<Incoming>>>>,
     /// Deferred requests, by handle of their connection.
     deferred: Mutex<Deferred>,
 }
@@ -94,7 +105,10 @@ impl NodeScope {
         }
         globals.authors.start();
         let name = |text: &[u8]| symbol::intern(text).unwrap_or(Sym::NULL);
+        let own = |at: usize| name(NAMES.get(at).map_or(&[][..], |(text, _)| text.as_bytes()));
+        let spaces = Spaces::new(limits.user_globals_bytes, Arc::clone(&shared.space_bytes));
         Ok(NodeScope {
+            spaces,
             shared,
             globals: globals.into(),
             constants,
@@ -105,16 +119,16 @@ impl NodeScope {
             console: startup.console,
             settings: startup.settings,
             threads: startup.threads,
-            windows: name(b".rdb.windows"),
-            stats: name(b".rdb.stats"),
-            windows_v1: name(b".rdb.windowsV1"),
-            stats_v1: name(b".rdb.statsV1"),
+            windows: own(0),
+            stats: own(1),
+            windows_v1: own(2),
+            stats_v1: own(3),
             day_end: name(Handler::DayEnd.name()),
             queries: JobQueue::new(threads, usize::try_from(limits.client_waits).unwrap_or(usize::MAX)),
             client_wait: Duration::from_nanos(limits.client_wait_ns),
             outlet,
             connections: Mutex::default(),
-            asked: Mutex::default(),
+            awaited: Mutex::default(),
             deferred: Mutex::default(),
         })
     }
@@ -130,36 +144,36 @@ impl NodeScope {
     }
 
     /// Sends a sync request to a client. The receiver gets the response; it disconnects if the connection is gone.
-    pub fn ask(&self, conn: ConnId, before: Vec<Out>, message: Bytes) -> Receiver<Incoming> {
+    pub fn send_request(&self, conn: ConnId, before: Vec<Out>, message: Bytes) -> Receiver<Incoming> {
         let (answer, answered) = channel();
-        locked(&self.asked).entry(conn).or_default().push_back(answer);
-        self.outlet.say(LoopMessage::Ask { conn, before, message });
+        locked(&self.awaited).entry(conn).or_default().push_back(answer);
+        self.outlet.send(LoopMessage::Request { conn, before, message });
         answered
     }
 
     /// Passes a client's response to the waiting evaluation. Returns whether further responses of this client are awaited.
     pub fn answered(&self, conn: ConnId, answer: Incoming) -> bool {
-        let mut asked = locked(&self.asked);
-        let Some(waiting) = asked.get_mut(&conn) else { return false };
+        let mut awaited = locked(&self.awaited);
+        let Some(waiting) = awaited.get_mut(&conn) else { return false };
         if let Some(one) = waiting.pop_front() {
             // The evaluation may have timed out.
             let _ = one.send(answer);
         }
         let more = !waiting.is_empty();
         if !more {
-            asked.remove(&conn);
+            awaited.remove(&conn);
         }
         more
     }
 
     /// Returns whether a response of this client is awaited.
-    pub fn is_asked(&self, conn: ConnId) -> bool {
-        locked(&self.asked).contains_key(&conn)
+    pub fn is_awaited(&self, conn: ConnId) -> bool {
+        locked(&self.awaited).contains_key(&conn)
     }
 
     /// Drops the waiters for a closed connection.
-    pub fn unask(&self, conn: ConnId) {
-        locked(&self.asked).remove(&conn);
+    pub fn drop_waiters(&self, conn: ConnId) {
+        locked(&self.awaited).remove(&conn);
     }
 
     pub fn defer(&self, request: SyncRequest) {

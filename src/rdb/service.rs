@@ -1,21 +1,26 @@
 //! Connection loop of a node: passes messages and events to the pool, one per connection at a time, and returns the results.
 
+mod lines;
+
 use super::effects::Out;
+use super::entitled;
 use super::figures;
 use super::outlet::LoopMessage;
 use super::pool::{Done, Ended, Job, Line, Pool};
 use super::report::Constants;
-use super::scope::{Link, NodeScope, Spoken};
+use super::scope::{Link, NodeScope, WireProtocol};
 use super::shared::{Ending, Shared};
 use crate::access::{Role, needs_role};
+use crate::audit::{Audit, Call, Entry, Shown, Ticket};
 use crate::config::{Limit, Limits};
-use crate::metrics;
+use crate::metrics::{self, Health, HealthWatch, Id};
 use crate::net::account::HeldBytes;
 use crate::net::client::Incoming;
 use crate::net::http::{self, Page};
-use crate::net::inbox::{Inbox, Message};
+use crate::net::inbox::Inbox;
+use crate::net::shares::{Share, Shares};
 use crate::net::signals::{self, ShutdownRequests};
-use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, outbox_refuses};
+use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, outbox_crowds, outbox_refuses};
 use crate::q::QError;
 use crate::q::handlers::{Handler, HandlerEvent};
 use crate::queue::Date;
@@ -70,6 +75,9 @@ pub struct Queries {
     /// Connections closed by this process, for which `.z.pc` is not called.
     closed: HashSet<ConnId>,
     timer: Timer,
+    audit: Audit,
+    shares: Arc<Shares>,
+    watching: HealthWatch,
 }
 
 /// Schedule of `.z.ts`.
@@ -88,8 +96,10 @@ impl Queries {
         messages: Receiver<LoopMessage>,
         stop: Stop,
         watched: Watched,
+        audit: Audit,
     ) -> Queries {
         let shared = Arc::clone(&scope.shared);
+        let shares = Shares::new(&watched.limits);
         let mut queries = Queries {
             shared,
             scope,
@@ -102,21 +112,12 @@ impl Queries {
             inboxes: HashMap::new(),
             closed: HashSet::new(),
             timer: Timer::default(),
+            audit,
+            shares,
+            watching: HealthWatch::default(),
         };
         queries.set_timer(Instant::now());
         queries
-    }
-
-    /// Queues a job; jobs of one connection run in order.
-    fn push(&mut self, job: Job) {
-        self.shared.queries_open.fetch_add(1, Ordering::SeqCst);
-        if let Some(line) = job.line {
-            if let Some(waiting) = self.busy.get_mut(&line) {
-                return waiting.push_back(job);
-            }
-            self.busy.insert(line, VecDeque::new());
-        }
-        self.pool.push(job);
     }
 
     /// Queues a client's message.
@@ -126,78 +127,73 @@ impl Queries {
         }
         let Some(peer) = ctl.peer(conn).cloned() else { return };
         if !peer.grants.has(Role::Query) {
-            return self.refuse(conn, &needs_role("a query", Role::Query), ctl);
+            let error = needs_role("a query", Role::Query);
+            self.audit.record(|| {
+                let shown = self.audit.showing().map_or(Shown::None, |showing| showing.bytes(&body, header.endian));
+                let call = Call { shown, bytes_in: body.len() as u64, ..Call::named("query") };
+                Entry::new(peer.who(conn), call).failed(error.to_string())
+            });
+            return self.refuse(conn, &error, ctl);
         }
+        let (ticket, share) = match self.begin("query", body.len(), conn, &peer) {
+            Ok(begun) => begun,
+            Err(error) => return self.refuse_fully(conn, &error, ctl),
+        };
         let line = Line::Client(conn);
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
         let is_sync = header.kind == MessageKind::Sync;
         let event = HandlerEvent::Message { is_sync, body, endian: header.endian };
-        self.push(Job { request: ctl.request(), held: Some(held), ..Job::of(Some(line), Some(peer), event) });
+        let job = Job {
+            request: ctl.request(),
+            held: Some(held),
+            share,
+            ticket,
+            gone: is_sync.then(|| peer.gone.clone()),
+            ..Job::of(Some(line), Some(peer), event)
+        };
+        if job.is_abandoned() {
+            // It was sent before its client left, and is read only now.
+            let done = self.pool.abandoned(job);
+            return self.deliver(done, ctl);
+        }
+        self.push(job);
         // The next message may depend on this one, so reading pauses. If an evaluation waits for this client's
         // response, reading goes on instead, as the response follows such messages; they queue up to the receive
         // buffer's limit.
         let waiting = |jobs: &VecDeque<Job>| jobs.iter().map(Job::body_bytes).sum::<usize>();
         let room = usize::try_from(self.watched.limits.inbox_bytes).unwrap_or(usize::MAX);
-        if !self.scope.is_asked(conn) || self.busy.get(&line).map_or(0, waiting) > room {
+        if !self.scope.is_awaited(conn) || self.busy.get(&line).map_or(0, waiting) > room {
             ctl.pause(conn);
         }
     }
 
-    /// Starts the connection's next job, or resumes reading from it.
-    fn next_of(&mut self, line: Line, ctl: &mut Control) {
-        if let Some(Some(job)) = self.busy.get_mut(&line).map(VecDeque::pop_front) {
-            return self.pool.push(job);
-        }
-        self.busy.remove(&line);
-        match line {
-            Line::Client(conn) => {
-                if ctl.peer(conn).is_none() {
-                    self.scope.forget(line);
-                }
-                ctl.resume(conn);
-                ctl.free_number(conn);
-            }
-            Line::Opened(handle) => {
-                if let Some(inbox) = self.inboxes.remove(&handle) {
-                    self.hear(inbox);
-                }
-            }
-        }
-    }
-
-    /// Handles a message on a connection opened by this process, or its end.
-    fn hear(&mut self, inbox: Arc<Inbox>) {
-        let handle = inbox.number();
-        if handle == 0 || self.shared.is_ending() {
-            return;
-        }
-        let line = Some(Line::Opened(handle));
-        if self.busy.contains_key(&Line::Opened(handle)) {
-            self.inboxes.insert(handle, inbox);
-        } else if let Some(Message { kind, body, endian, answer }) = inbox.take() {
-            self.inboxes.insert(handle, inbox);
-            let event = HandlerEvent::Message { is_sync: kind == MessageKind::Sync, body, endian };
-            self.push(Job { answer: Some(answer), ..Job::of(line, None, event) });
-        } else if inbox.is_over() {
-            inbox.set_number(0);
-            // The process itself may have closed it meanwhile.
-            let _ = self.scope.handles.close(handle);
-            self.push(Job::of(line, None, HandlerEvent::Closed { web: false }));
-        }
-    }
-
     /// Sends a sync message to a client on behalf of an evaluation that waits for the response.
-    fn ask(&mut self, conn: ConnId, before: Vec<Out>, message: Bytes, ctl: &mut Control) {
+    fn send_request(&mut self, conn: ConnId, before: Vec<Out>, message: Bytes, ctl: &mut Control) {
         for out in before {
             self.send(out, ctl);
         }
-        let Some(peer) = ctl.peer(conn).cloned() else { return self.scope.unask(conn) };
+        let Some(peer) = ctl.peer(conn).cloned() else { return self.scope.drop_waiters(conn) };
         ctl.send(conn, message::for_peer(message, &peer));
         // The response arrives behind messages that the client has sent before.
         ctl.resume(conn);
     }
 
     fn finished(&mut self, done: Done, ctl: &mut Control) {
+        let line = done.line;
+        let is_day_end = matches!(done.ended, Ended::DayEnd);
+        self.deliver(done, ctl);
+        // `.u.end` is not counted as a query; an ending node waits for it separately.
+        if is_day_end {
+            return;
+        }
+        self.shared.queries_open.fetch_sub(1, Ordering::SeqCst);
+        if let Some(line) = line {
+            self.next_of(line, ctl);
+        }
+    }
+
+    /// Sends what a job has left to send.
+    fn deliver(&mut self, done: Done, ctl: &mut Control) {
         let Done { line, out, ended, closes } = done;
         for out in out {
             self.send(out, ctl);
@@ -211,8 +207,6 @@ impl Queries {
             (Ended::Login(admitted), Some(conn)) => ctl.admit(conn, admitted),
             (Ended::Verdict(verdict), Some(conn)) => ctl.judge(conn, verdict),
             (Ended::Page(page), Some(conn)) => ctl.answer_page(conn, page),
-            // `.u.end` is not counted as a query; an ending node waits for it separately.
-            (Ended::DayEnd, _) => return,
             (Ended::Timer, _) => {
                 self.timer.runs = false;
                 self.set_timer(ctl.now());
@@ -225,10 +219,6 @@ impl Queries {
             Some(Line::Opened(handle)) => self.scope.handles.cut(handle),
             None => {}
         }
-        self.shared.queries_open.fetch_sub(1, Ordering::SeqCst);
-        if let Some(line) = line {
-            self.next_of(line, ctl);
-        }
     }
 
     fn send(&mut self, out: Out, ctl: &mut Control) {
@@ -240,7 +230,8 @@ impl Queries {
             }
             Out::Send { conn, message } => {
                 let (waiting, all) = (ctl.outbox_bytes(conn), ctl.outboxes_bytes());
-                if let Some(limit) = outbox_refuses(&self.watched.limits, waiting, all, message.len()) {
+                let of_user = outbox_crowds(ctl.is_user_full(conn), waiting, message.len());
+                if let Some(limit) = outbox_refuses(&self.watched.limits, waiting, all, message.len()).or(of_user) {
                     metrics::refused(limit);
                     return ctl.close(conn, "it does not read the messages sent to it");
                 }
@@ -267,17 +258,55 @@ impl Queries {
     fn refuse(&self, conn: ConnId, error: &QError, ctl: &mut Control) {
         self.shared.query_errors.fetch_add(1, Ordering::Relaxed);
         match ctl.request() {
-            Some(request) => ctl.reply(request, message::error(&error.name)),
+            Some(request) => {
+                let text = error.wire_text(ctl.peer(conn).is_some_and(|peer| peer.explains), None);
+                ctl.reply(request, message::error(&text));
+            }
             None => tracing::warn!(handle = conn.handle(), %error, "an async message failed"),
         }
     }
 
-    fn spoken(&self, conn: ConnId, ctl: &Control) -> Spoken {
-        if ctl.is_web(conn) { Spoken::Web } else { Spoken::Ipc }
+    /// Begins a call: its record, and its part of what its user may have running.
+    fn begin(
+        &self,
+        name: &'static str,
+        bytes: usize,
+        conn: ConnId,
+        peer: &Peer,
+    ) -> Result<(Option<Ticket>, Option<Share>), QError> {
+        let call = || Call { bytes_in: bytes as u64, ..Call::named(name) };
+        let ticket = self.audit.begin(|| peer.who(conn), call)?;
+        match self.shares.take(peer) {
+            Ok(share) => Ok((ticket, Some(share))),
+            Err(error) => {
+                ticket.into_iter().for_each(|ticket| ticket.end(Some(error.to_string()), 0));
+                Err(error)
+            }
+        }
+    }
+
+    /// Rejects a message, with the error's text: the user's limit, or why nothing can be recorded.
+    fn refuse_fully(&self, conn: ConnId, error: &QError, ctl: &mut Control) {
+        let text = [&error.name, b": ".as_slice(), error.detail.as_bytes()].concat();
+        self.refuse(conn, &QError::signal(text), ctl);
+    }
+
+    fn protocol(&self, conn: ConnId, ctl: &Control) -> WireProtocol {
+        if ctl.is_web(conn) { WireProtocol::Web } else { WireProtocol::Ipc }
     }
 
     fn snapshot(&self, ctl: &Control) -> metrics::Snapshot {
-        figures::snapshot(&self.shared, &self.watched.constants, &self.watched.limits, ctl)
+        let Watched { constants, limits, .. } = &self.watched;
+        let mut snapshot = figures::snapshot(&self.shared, constants, limits, ctl);
+        snapshot.set(Id::Health, self.health(ctl).level());
+        snapshot
+    }
+
+    fn health(&self, ctl: &Control) -> Health {
+        let Watched { constants, limits, .. } = &self.watched;
+        let mut health = figures::health(&self.shared, constants, limits, &ctl.used());
+        self.audit.add_health(&mut health);
+        health
     }
 
     fn end_if_drained(&mut self, ctl: &mut Control) {
@@ -311,7 +340,7 @@ impl Queries {
     /// orderly leave, not on an explicit request to end.
     fn waits_for_day_end(&self, now: Instant) -> bool {
         let until = self.shared.day_ends.until();
-        until.is_some_and(|until| now < until) && self.shared.ending() != Some(Ending::Asked)
+        until.is_some_and(|until| now < until) && self.shared.ending() != Some(Ending::Requested)
     }
 }
 
@@ -327,9 +356,12 @@ impl Service for Queries {
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control) {
         tracing::debug!(handle = conn.handle(), %peer, "connection opened");
-        let spoken = self.spoken(conn, ctl);
-        self.scope.connections().insert(conn.handle(), Link { conn, spoken });
-        let web = spoken == Spoken::Web;
+        let protocol = self.protocol(conn, ctl);
+        self.scope.connections().insert(conn.handle(), Link { conn, protocol });
+        if entitled::restriction(&peer.grants).is_some() {
+            self.scope.spaces.connected(&peer.user, conn);
+        }
+        let web = protocol == WireProtocol::Web;
         if self.scope.handler(if web { Handler::WebOpened } else { Handler::Opened }).is_some() {
             // The open handler finishes before the first message is processed.
             ctl.pause(conn);
@@ -369,17 +401,36 @@ impl Service for Queries {
             return;
         }
         let Some(peer) = ctl.peer(conn).cloned() else { return };
+        let (ticket, share) = match self.begin("websocket", payload.len(), conn, &peer) {
+            Ok(begun) => begun,
+            // A WebSocket message has no response that could hold the error.
+            Err(error) => return ctl.close(conn, error.to_string()),
+        };
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
         ctl.pause(conn);
-        self.push(Job::of(Some(Line::Client(conn)), Some(peer), HandlerEvent::Web { is_text, payload }));
+        let event = HandlerEvent::Web { is_text, payload };
+        self.push(Job { share, ticket, ..Job::of(Some(Line::Client(conn)), Some(peer), event) });
     }
 
-    fn request(&mut self, conn: ConnId, request: &http::HttpRequest, peer: &Peer, _: &mut Control) -> bool {
+    fn request(&mut self, conn: ConnId, request: &http::HttpRequest, peer: &Peer, ctl: &mut Control) -> bool {
         if self.scope.handler(Handler::of_method(request.method)).is_none() || self.shared.is_ending() {
             return false;
         }
+        let (mut ticket, share) = match self.begin("page", request.body.len(), conn, peer) {
+            Ok(begun) => begun,
+            Err(error) => {
+                ctl.refuse_page(conn, &error.to_string());
+                return true;
+            }
+        };
+        if let Some(ticket) = &mut ticket {
+            let shown = ticket.showing().text(&request.shown());
+            ticket.edit(|entry| entry.call.shown = shown);
+        }
         self.shared.queries.fetch_add(1, Ordering::Relaxed);
-        self.push(Job::of(Some(Line::Client(conn)), Some(peer.clone()), HandlerEvent::Page(request.for_handler())));
+        let event = HandlerEvent::Page(request.for_handler());
+        let gone = Some(peer.gone.clone());
+        self.push(Job { share, ticket, gone, ..Job::of(Some(Line::Client(conn)), Some(peer.clone()), event) });
         true
     }
 
@@ -395,15 +446,25 @@ impl Service for Queries {
         true
     }
 
-    fn iteration_ended(&mut self, _: &mut Control) {}
+    fn iteration_ended(&mut self, ctl: &mut Control) {
+        let mut watching = std::mem::take(&mut self.watching);
+        watching.look(ctl.now(), || self.health(ctl));
+        self.watching = watching;
+    }
 
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
 
+    fn left(&mut self, conn: ConnId, ctl: &mut Control) {
+        self.abandon(Line::Client(conn), ctl);
+    }
+
     fn closed(&mut self, conn: ConnId, reason: &CloseReason, ctl: &mut Control) {
         tracing::debug!(%reason, "a connection ended");
-        self.scope.unask(conn);
+        self.abandon(Line::Client(conn), ctl);
+        self.scope.drop_waiters(conn);
+        self.scope.spaces.disconnected(conn);
         let link = self.scope.connections().remove(&conn.handle());
-        let web = link.is_some_and(|link| link.spoken == Spoken::Web);
+        let web = link.is_some_and(|link| link.protocol == WireProtocol::Web);
         let handler = if web { Handler::WebClosed } else { Handler::Closed };
         let line = Line::Client(conn);
         let is_told = !self.closed.remove(&conn) && self.scope.handler(handler).is_some();
@@ -421,8 +482,8 @@ impl Service for Queries {
         while let Ok(message) = self.messages.try_recv() {
             match message {
                 LoopMessage::Done(done) => self.finished(done, ctl),
-                LoopMessage::Ask { conn, before, message } => self.ask(conn, before, message, ctl),
-                LoopMessage::Told(inbox) => self.hear(inbox),
+                LoopMessage::Request { conn, before, message } => self.send_request(conn, before, message, ctl),
+                LoopMessage::Received(inbox) => self.received(inbox, ctl),
             }
         }
         while let Some(kept) = self.shared.day_ends.take() {
@@ -436,9 +497,9 @@ impl Service for Queries {
         }
         let leave = signals::is_asked(&self.stop.requested.leave);
         if signals::is_asked(&self.stop.requested.end) || (leave && !self.stop.leaves) {
-            self.shared.end(Ending::Asked);
+            self.shared.end(Ending::Requested);
         } else if leave && !std::mem::replace(&mut self.stop.is_reported, true) {
-            self.shared.ask_to_leave();
+            self.shared.request_leave();
         }
         self.end_if_drained(ctl);
     }
@@ -448,7 +509,7 @@ impl Service for Queries {
             Some(until) if self.waits_for_day_end(by) => until.max(by),
             _ => by,
         });
-        [drained_by, self.timer.next].into_iter().flatten().min()
+        [drained_by, self.timer.next, self.watching.due()].into_iter().flatten().min()
     }
 
     fn timer(&mut self, ctl: &mut Control) {
@@ -462,12 +523,10 @@ impl Service for Queries {
         self.end_if_drained(ctl);
     }
 
-    fn page(&mut self, path: &str, ctl: &mut Control) -> Option<Page> {
+    fn page(&mut self, path: &str, _: &str, ctl: &mut Control) -> Option<Page> {
         match path {
             http::METRICS => Some(Page::metrics(&self.snapshot(ctl))),
-            http::HEALTH => {
-                Some(Page::health(figures::health(&self.shared, self.scope.constants.policy.roll_percent())))
-            }
+            http::HEALTH => Some(Page::health(&self.health(ctl))),
             _ => None,
         }
     }

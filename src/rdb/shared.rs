@@ -59,6 +59,10 @@ pub struct State {
     pub live_since: Option<Instant>,
     /// Standbys waiting behind this node, as last reported by the tickerplant.
     pub waiting: Option<u64>,
+    /// Updates of the queue that no connected node serves, as last reported by the tickerplant.
+    pub updates_unserved: u64,
+    /// Number of instances of the fleet, if that is its maximum: it does not launch the successor that this live node has requested.
+    pub fleet_max: Option<u32>,
     /// Protocol of the tickerplant (`elastick`, `paper`, `stock`); empty while unknown.
     pub protocol: &'static str,
     /// Days from 2000.01.01.
@@ -102,6 +106,8 @@ impl Default for State {
             shown_at: Instant::now(),
             live_since: None,
             waiting: None,
+            updates_unserved: 0,
+            fleet_max: None,
             protocol: "",
             date: None,
             next: None,
@@ -129,7 +135,7 @@ impl Default for State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// A signal or the fleet requested it.
-    Asked,
+    Requested,
     /// The node's day is over and the fleet has taken it off its desired capacity.
     Terminated,
     /// The node has left: other nodes hold its windows, or its time to leave was over.
@@ -166,9 +172,9 @@ impl Moment {
 /// publishing state.
 const VIEW_WITHIN: Duration = Duration::from_secs(1);
 /// Retries without a pause; a few suffice if only an append came between two loads.
-const LOOKS_AT_ONCE: u32 = 100;
+const RETRIES_AT_ONCE: u32 = 100;
 /// Pause between later retries.
-const LOOK_PAUSE: Duration = Duration::from_micros(50);
+const RETRY_PAUSE: Duration = Duration::from_micros(50);
 
 type Wake = Box<dyn Fn() + Send + Sync>;
 
@@ -186,6 +192,8 @@ pub struct Shared {
     pub query_bytes: &'static AtomicI64,
     /// Estimated bytes of client-defined globals.
     pub global_bytes: AtomicI64,
+    /// Bytes of the globals of users whose roles restrict their rows.
+    pub space_bytes: Arc<AtomicI64>,
     /// Ended days for the owner's `.u.end`.
     pub day_ends: DayEnds,
     /// Liveness flag: set by every iteration of the ingest thread, cleared by the watchdog.
@@ -195,7 +203,7 @@ pub struct Shared {
     leave: AtomicBool,
     ending: Mutex<Option<Ending>>,
     wake: OnceLock<Wake>,
-    nudge: OnceLock<Wake>,
+    wake_loop: OnceLock<Wake>,
     /// Counters of fleet requests; unset before the fleet thread starts.
     fleet: OnceLock<Arc<CapacityCounters>>,
 }
@@ -212,13 +220,14 @@ impl Shared {
             query_errors: AtomicU64::new(0),
             query_bytes: Box::leak(Box::default()),
             global_bytes: AtomicI64::new(0),
+            space_bytes: Arc::default(),
             day_ends: DayEnds::default(),
             ingest_came_round: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             leave: AtomicBool::new(false),
             ending: Mutex::new(None),
             wake: OnceLock::new(),
-            nudge: OnceLock::new(),
+            wake_loop: OnceLock::new(),
             fleet: OnceLock::new(),
         }
     }
@@ -258,14 +267,14 @@ impl Shared {
                 return Moment { tables, rows, state };
             }
             looks = looks.saturating_add(1);
-            if looks < LOOKS_AT_ONCE {
+            if looks < RETRIES_AT_ONCE {
                 std::thread::yield_now();
                 continue;
             }
             if self.clock.since(*since.get_or_insert_with(|| self.clock.now())) >= VIEW_WITHIN {
                 return Moment { tables, rows, state };
             }
-            self.clock.sleep(LOOK_PAUSE);
+            self.clock.sleep(RETRY_PAUSE);
         }
     }
 
@@ -285,14 +294,14 @@ impl Shared {
     }
 
     /// Sets the callback that wakes the connection loop while the node goes on.
-    pub fn set_nudge(&self, nudge: Wake) {
-        let _ = self.nudge.set(nudge);
+    pub fn set_wake_loop(&self, wake_loop: Wake) {
+        let _ = self.wake_loop.set(wake_loop);
     }
 
     /// Wakes the connection loop to pick up queued work.
-    pub fn nudge(&self) {
-        if let Some(nudge) = self.nudge.get() {
-            nudge();
+    pub fn wake_loop(&self) {
+        if let Some(wake_loop) = self.wake_loop.get() {
+            wake_loop();
         }
     }
 
@@ -307,7 +316,7 @@ impl Shared {
     }
 
     /// Requests an orderly leave.
-    pub fn ask_to_leave(&self) {
+    pub fn request_leave(&self) {
         self.leave.store(true, Ordering::SeqCst);
     }
 

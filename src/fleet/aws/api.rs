@@ -10,7 +10,7 @@ use std::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Describing the group and its activities.
-    Look,
+    Describe,
     /// Changing the capacity.
     Capacity,
     /// Protection, lifecycle and end of this instance, and the end of a late one.
@@ -46,8 +46,8 @@ macro_rules! calls {
 }
 
 calls! {
-    DESCRIBE_GROUP = "DescribeAutoScalingGroups" needs "autoscaling:DescribeAutoScalingGroups" for Look;
-    DESCRIBE_ACTIVITIES = "DescribeScalingActivities" needs "autoscaling:DescribeScalingActivities" for Look;
+    DESCRIBE_GROUP = "DescribeAutoScalingGroups" needs "autoscaling:DescribeAutoScalingGroups" for Describe;
+    DESCRIBE_ACTIVITIES = "DescribeScalingActivities" needs "autoscaling:DescribeScalingActivities" for Describe;
     DESCRIBE_INSTANCE = "DescribeAutoScalingInstances" needs "autoscaling:DescribeAutoScalingInstances" for Instance;
     DESCRIBE_HOOKS = "DescribeLifecycleHooks" needs "autoscaling:DescribeLifecycleHooks" for Instance;
     SET_CAPACITY = "SetDesiredCapacity" needs "autoscaling:SetDesiredCapacity" for Capacity, changes;

@@ -14,7 +14,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// Burst and rate for each purpose. A node makes a few calls an hour; fifty nodes together stay below an account's limits.
 struct Budgets {
-    look: Budget,
+    describe: Budget,
     capacity: Budget,
     instance: Budget,
     identity: Budget,
@@ -23,7 +23,7 @@ struct Budgets {
 impl Budgets {
     const fn new() -> Budgets {
         Budgets {
-            look: Budget::new(20, 3 * SECOND_NS),
+            describe: Budget::new(20, 3 * SECOND_NS),
             capacity: Budget::new(10, 5 * SECOND_NS),
             instance: Budget::new(30, 3 * SECOND_NS),
             identity: Budget::new(20, 3 * SECOND_NS),
@@ -32,7 +32,7 @@ impl Budgets {
 
     fn of(&mut self, purpose: Purpose) -> &mut Budget {
         match purpose {
-            Purpose::Look => &mut self.look,
+            Purpose::Describe => &mut self.describe,
             Purpose::Capacity => &mut self.capacity,
             Purpose::Instance => &mut self.instance,
             Purpose::Identity => &mut self.identity,

@@ -37,7 +37,7 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 const END_WITHIN: Duration = Duration::from_millis(1500);
 
 static PUT: Api =
-    Api { name: "PutMetricData", permission: "cloudwatch:PutMetricData", purpose: Purpose::Look, changes: false };
+    Api { name: "PutMetricData", permission: "cloudwatch:PutMetricData", purpose: Purpose::Describe, changes: false };
 
 /// Handle to the publisher thread, which ends when this is dropped.
 pub struct Publisher {
@@ -50,7 +50,7 @@ pub struct Publisher {
 /// # Errors
 /// The thread cannot start.
 pub fn start(tap: Tap, identity: Identity, every: Duration) -> io::Result<Publisher> {
-    let (end, told) = mpsc::channel();
+    let (end, stop) = mpsc::channel();
     let (going, ended) = mpsc::channel();
     let worker = Worker {
         tap,
@@ -63,7 +63,7 @@ pub fn start(tap: Tap, identity: Identity, every: Duration) -> io::Result<Publis
     };
     crate::sys::stack::thread("cloudwatch".into()).spawn(move || {
         let _going = going;
-        if let Err(error) = worker.run(&told) {
+        if let Err(error) = worker.run(&stop) {
             tracing::error!(%error, "metrics will not be published");
         }
     })?;
@@ -96,13 +96,13 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, told: &Receiver<()>) -> io::Result<()> {
+    fn run(mut self, stop: &Receiver<()>) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut next = Instant::now().checked_add(self.every);
         loop {
             let attempt = self.not_before.filter(|_| !self.periods.is_empty());
             let Some(until) = [next, attempt].into_iter().flatten().min() else { return Ok(()) };
-            match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match stop.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                     if !self.periods.is_empty() && self.back_off.failures() == 0 {

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Maximum number of requests awaiting their instance, for measuring lead times.
-const MAX_ASKED: usize = 16;
+const MAX_PENDING_REQUESTS: usize = 16;
 
 /// What this process has observed of the group, as the service does not report how long an instance has existed.
 #[derive(Debug, Default)]
 pub struct Sightings {
     seen: BTreeMap<String, Sighting>,
     /// Times of requests that no instance has fulfilled yet.
-    asked: Vec<Instant>,
+    requested_at: Vec<Instant>,
     /// Latest lead time of the group.
     pub lead: Option<Duration>,
 }
@@ -31,9 +31,9 @@ struct Sighting {
 
 impl Sightings {
     /// Records a request for another instance.
-    pub fn asked(&mut self, now: Instant) {
-        if self.asked.len() < MAX_ASKED {
-            self.asked.push(now);
+    pub fn requested(&mut self, now: Instant) {
+        if self.requested_at.len() < MAX_PENDING_REQUESTS {
+            self.requested_at.push(now);
         }
     }
 
@@ -48,9 +48,9 @@ impl Sightings {
             if in_service
                 && !std::mem::replace(&mut sighting.in_service, in_service)
                 && !first
-                && !self.asked.is_empty()
+                && !self.requested_at.is_empty()
             {
-                let lead = now.saturating_duration_since(self.asked.remove(0));
+                let lead = now.saturating_duration_since(self.requested_at.remove(0));
                 sighting.lead = Some(lead);
                 self.lead = Some(lead);
             }
@@ -133,17 +133,17 @@ pub fn at_least(cloud: &mut Cloud, name: &str, wanted: u32, sightings: &mut Sigh
     let mut request = CapacityRequest::new(wanted);
     let mut next = Next::Describe;
     loop {
-        let heard = match next {
+        let result = match next {
             Next::Describe => describe(cloud, name, sightings)
                 .map(|group| StepResult::Described { desired: group.desired, max: group.max }),
             Next::Set(desired) => set(cloud, name, desired).map(|()| {
-                sightings.asked(Instant::now());
+                sightings.requested(Instant::now());
                 StepResult::Done
             }),
             Next::Over(capacity) => return Ok(capacity),
             Next::Later(error) => return Err(error),
         };
-        next = request.step(heard.unwrap_or_else(StepResult::Failed));
+        next = request.step(result.unwrap_or_else(StepResult::Failed));
     }
 }
 

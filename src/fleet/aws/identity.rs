@@ -30,14 +30,14 @@ pub fn group(cloud: &mut Cloud, instance: &str) -> Result<String, FleetError> {
     if let Some(group) = metadata_tag(cloud, GROUP_TAG)? {
         return Ok(group);
     }
-    let told = match member_of(cloud, instance) {
+    let denied = match member_of(cloud, instance) {
         Ok(Some(group)) => return Ok(group),
         Ok(None) => None,
         // A role without this permission may have the paper's, which reads the tags.
         Err(error @ FleetError::Denied { .. }) => Some(error),
         Err(error) => return Err(error),
     };
-    match (resource_tag(cloud, instance, GROUP_TAG), told) {
+    match (resource_tag(cloud, instance, GROUP_TAG), denied) {
         (Ok(Some(group)), _) => Ok(group),
         (Ok(None), _) => {
             let region = &cloud.session.region;

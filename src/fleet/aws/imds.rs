@@ -17,8 +17,8 @@ const IPV4: &str = "http://169.254.169.254";
 const IPV6: &str = "http://[fd00:ec2::254]";
 
 /// Timeouts of an attempt and of a whole request. The service is on the same host: a slower response never comes.
-const STEP: Duration = Duration::from_secs(1);
-const WHOLE: Duration = Duration::from_secs(2);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 const NOT_FOUND: u16 = 404;
 
@@ -50,10 +50,10 @@ impl Imds {
             .configure(&ProviderConfig::empty().with_http_client(http).with_sleep_impl(super::session::sleep()))
             .endpoint(endpoint)
             .map_err(|error| wrong(&error))?
-            .connect_timeout(STEP)
-            .read_timeout(STEP)
-            .operation_attempt_timeout(WHOLE)
-            .operation_timeout(WHOLE)
+            .connect_timeout(ATTEMPT_TIMEOUT)
+            .read_timeout(ATTEMPT_TIMEOUT)
+            .operation_attempt_timeout(REQUEST_TIMEOUT)
+            .operation_timeout(REQUEST_TIMEOUT)
             .max_attempts(2)
             .build();
         Ok(Imds { client, endpoint: endpoint.to_string() })

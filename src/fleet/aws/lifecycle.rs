@@ -106,7 +106,7 @@ impl Hooks {
                 call.lifecycle_hook_name(&hook.name).lifecycle_action_result("CONTINUE").send()
             });
             match result {
-                Ok(_) => tracing::info!("told group {group} to continue after {}", hook.name),
+                Ok(_) => tracing::info!("completed the lifecycle action of hook {} for group {group}", hook.name),
                 Err(FleetError::Refused(reason)) => {
                     tracing::debug!(%reason, "{}", hook.name);
                     all = false;

@@ -9,7 +9,7 @@ mod cloud;
 pub mod cloudwatch;
 mod group;
 mod identity;
-mod imds;
+pub mod imds;
 mod lifecycle;
 mod notices;
 pub mod session;
@@ -36,7 +36,7 @@ const UNHOOKED: Duration = Duration::from_secs(30);
 /// Pauses and attempts to look up the group.
 const PAUSE_FIRST_NS: u64 = 500_000_000;
 const MAX_PAUSE_NS: u64 = 8_000_000_000;
-const PATIENCE: u32 = 6;
+const MAX_LOOK_UPS: u32 = 6;
 /// Time for the group to enter the wait of its terminating hook.
 const WAIT_BEGINS: Duration = Duration::from_secs(20);
 
@@ -71,7 +71,7 @@ impl Aws {
         let group = loop {
             match identity::group(&mut cloud, &instance) {
                 Err(error @ (FleetError::Busy { .. } | FleetError::Unreachable { .. }))
-                    if back_off.failures() < PATIENCE =>
+                    if back_off.failures() < MAX_LOOK_UPS =>
                 {
                     if back_off.failures() == 0 {
                         tracing::warn!(%error, "cannot find out the group of {instance}; retrying");
@@ -137,7 +137,7 @@ impl Aws {
     }
 
     /// Completes the terminating hook, once the group waits in it.
-    fn let_go(&mut self) -> Result<(), FleetError> {
+    fn complete_termination(&mut self) -> Result<(), FleetError> {
         let until = Instant::now().checked_add(WAIT_BEGINS);
         while !self.complete(Transition::Terminating)? {
             if until.is_none_or(|until| Instant::now() >= until) {
@@ -249,8 +249,8 @@ impl Fleet for Aws {
         {
             tracing::debug!(%error, "cannot extend the timeout of the group's termination hook");
         }
-        let told = self.terminating.as_ref();
-        Ok(told.map(|(reason, until)| Notice {
+        let terminating = self.terminating.as_ref();
+        Ok(terminating.map(|(reason, until)| Notice {
             reason: *reason,
             left: until.map(|until| until.saturating_duration_since(Instant::now())),
         }))
@@ -264,7 +264,7 @@ impl Fleet for Aws {
             self.replace(&instance)?;
             self.leaving = true;
         }
-        self.let_go()
+        self.complete_termination()
     }
 
     fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
@@ -302,7 +302,7 @@ impl Fleet for Aws {
         }
         self.leaving = true;
         if self.hooks.any(&mut self.cloud, &self.identity.group, Transition::Terminating)?
-            && let Err(error) = self.let_go()
+            && let Err(error) = self.complete_termination()
         {
             tracing::warn!(%error, "cannot complete the termination hook: the group will wait until its timeout");
         }

@@ -2,6 +2,7 @@
 
 use super::imds::{self, Imds};
 use crate::fleet::FleetError;
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::imds::credentials::ImdsCredentialsProvider;
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
@@ -51,16 +52,18 @@ pub enum Service {
     AutoScaling,
     Ec2,
     CloudWatch,
+    DynamoDb,
 }
 
 impl Service {
-    const ALL: [Service; 3] = [Service::AutoScaling, Service::Ec2, Service::CloudWatch];
+    const ALL: [Service; 4] = [Service::AutoScaling, Service::Ec2, Service::CloudWatch, Service::DynamoDb];
 
     const fn word(self) -> &'static str {
         match self {
             Service::AutoScaling => "AUTO_SCALING",
             Service::Ec2 => "EC2",
             Service::CloudWatch => "CLOUDWATCH",
+            Service::DynamoDb => "DYNAMODB",
         }
     }
 }
@@ -70,7 +73,7 @@ impl Service {
 pub struct Endpoints {
     pub metadata: String,
     /// Overrides of the region's endpoints.
-    pub services: [Option<String>; 3],
+    pub services: [Option<String>; 4],
 }
 
 impl Endpoints {
@@ -85,10 +88,31 @@ impl Endpoints {
         Endpoints { metadata: imds::endpoint(), services: Service::ALL.map(named) }
     }
 
+    /// Replaces the address of a service.
+    pub fn set(&mut self, service: Service, url: String) {
+        let mut named = Service::ALL.iter().zip(&mut self.services);
+        if let Some((_, own)) = named.find(|(other, _)| **other == service) {
+            *own = Some(url);
+        }
+    }
+
     fn of(&self, service: Service) -> Option<&String> {
         let mut named = Service::ALL.iter().zip(&self.services);
         named.find(|(other, _)| **other == service).and_then(|(_, url)| url.as_ref())
     }
+}
+
+async fn region_of(imds: &Imds) -> Result<String, FleetError> {
+    let region = imds.metadata("placement/region").await?;
+    region.ok_or_else(|| FleetError::Protocol("the metadata service names no region".to_string()))
+}
+
+/// Credentials of the instance's role.
+fn role_of(imds: &Imds) -> SharedCredentialsProvider {
+    let config = ProviderConfig::empty().with_http_client(plain()).with_sleep_impl(sleep());
+    SharedCredentialsProvider::new(
+        ImdsCredentialsProvider::builder().imds_client(imds.client()).configure(&config).build(),
+    )
 }
 
 /// Configuration shared by all clients, which are created on first use.
@@ -114,15 +138,32 @@ impl Session {
     /// # Errors
     /// The metadata service is unreachable or has no region.
     pub async fn open_at(endpoints: Endpoints) -> Result<Session, FleetError> {
-        let http = plain();
-        let imds = Imds::at(&endpoints.metadata, http.clone())?;
-        let region = imds.metadata("placement/region").await?;
-        let region = region.ok_or_else(|| FleetError::Protocol("the metadata service names no region".to_string()))?;
+        let imds = Imds::at(&endpoints.metadata, plain())?;
+        let region = region_of(&imds).await?;
         // Only the instance's role: no keys from the environment, no profiles.
-        let credentials = ImdsCredentialsProvider::builder()
-            .imds_client(imds.client())
-            .configure(&ProviderConfig::empty().with_http_client(http).with_sleep_impl(sleep()))
-            .build();
+        let credentials = role_of(&imds);
+        Ok(Session::with(imds, region, endpoints, credentials))
+    }
+
+    /// Session of a process that need not run on an instance: with the region that is given, and with the keys of the environment. What is
+    /// not there comes from the metadata service.
+    ///
+    /// # Errors
+    /// As [`Session::open_at`], without a region.
+    pub async fn open_anywhere(region: Option<String>, endpoints: Endpoints) -> Result<Session, FleetError> {
+        let imds = Imds::at(&endpoints.metadata, plain())?;
+        let region = match region.or_else(|| std::env::var("AWS_REGION").ok()).filter(|region| !region.is_empty()) {
+            Some(region) => region,
+            None => region_of(&imds).await?,
+        };
+        let credentials = match std::env::var_os("AWS_ACCESS_KEY_ID").is_some_and(|key| !key.is_empty()) {
+            true => SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()),
+            false => role_of(&imds),
+        };
+        Ok(Session::with(imds, region, endpoints, credentials))
+    }
+
+    fn with(imds: Imds, region: String, endpoints: Endpoints, credentials: SharedCredentialsProvider) -> Session {
         let is_set = |name: &str| std::env::var(name).is_ok_and(|text| text == "true");
         let times = TimeoutConfig::builder()
             .connect_timeout(CONNECT)
@@ -132,7 +173,7 @@ impl Session {
         let config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new(region.clone()))
-            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .credentials_provider(credentials)
             .sleep_impl(sleep())
             .timeout_config(times)
             // No blind retries: a lost response must be read back first, since the call may have taken effect.
@@ -141,7 +182,7 @@ impl Session {
             .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
             .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"))
             .build();
-        Ok(Session { imds, region, endpoints, config })
+        Session { imds, region, endpoints, config }
     }
 
     /// Returns a service's address, for error messages.
@@ -150,6 +191,7 @@ impl Session {
             Service::AutoScaling => format!("autoscaling.{}", self.region),
             Service::Ec2 => format!("ec2.{}", self.region),
             Service::CloudWatch => format!("monitoring.{}", self.region),
+            Service::DynamoDb => format!("dynamodb.{}", self.region),
         })
     }
 

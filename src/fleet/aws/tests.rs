@@ -69,10 +69,10 @@ fn an_instance_without_a_group_gets_an_error() {
 #[test]
 fn no_metadata_service_names_the_variable_and_the_hop_limit() {
     let nowhere = "http://127.0.0.1:9".to_string();
-    let error = Aws::open(Endpoints { metadata: nowhere, services: [None, None, None] }).err().expect("nobody");
-    let said = error.to_string();
+    let error = Aws::open(Endpoints { metadata: nowhere, services: [None, None, None, None] }).err().expect("nobody");
+    let message = error.to_string();
     for word in ["127.0.0.1:9", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "hop limit"] {
-        assert!(said.contains(word), "{said}");
+        assert!(message.contains(word), "{message}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_group_that_does_not_exist_is_named() {
 fn capacity_is_set_as_requested_without_a_cooldown() {
     let server = Server::of_an_instance().groups(&[(1, 1, 9, &[("i-1", UP)])]);
     assert_eq!(open(&server).at_least(2), Ok(Capacity::Granted { desired: 2 }));
-    let calls = server.asked("SetDesiredCapacity");
+    let calls = server.requests("SetDesiredCapacity");
     let [call] = &calls[..] else { panic!("{calls:?}") };
     for part in ["DesiredCapacity=2", "HonorCooldown=false", "AutoScalingGroupName=g"] {
         assert!(call.body.contains(part), "{}", call.body);
@@ -169,9 +169,9 @@ fn a_maximum_that_was_lowered_in_between_is_the_answer() {
 fn a_missing_permission_is_named_with_its_call() {
     let denied = Reply::error(403, "AccessDenied", "User: x is not authorized");
     let server = Server::of_an_instance().groups(&[(1, 1, 9, &[])]).set("SetDesiredCapacity", &[denied]);
-    let said = open(&server).at_least(2).expect_err("denied").to_string();
-    assert!(said.starts_with("SetDesiredCapacity is not allowed"), "{said}");
-    assert!(said.contains("needs the permission autoscaling:SetDesiredCapacity"), "{said}");
+    let message = open(&server).at_least(2).expect_err("denied").to_string();
+    assert!(message.starts_with("SetDesiredCapacity is not allowed"), "{message}");
+    assert!(message.contains("needs the permission autoscaling:SetDesiredCapacity"), "{message}");
 }
 
 #[test]
@@ -189,8 +189,8 @@ fn credentials_that_are_expired_or_missing_are_reported() {
 fn an_instance_that_ends_itself_lifts_its_protection_and_takes_one_off() {
     let server = Server::of_an_instance().groups(&[(1, 2, 9, &[("i-1", UP), ("i-2", UP)])]);
     assert_eq!(open(&server).terminate_me(), Ok(()));
-    assert!(server.asked("SetInstanceProtection")[0].body.contains("ProtectedFromScaleIn=false"));
-    let calls = server.asked("TerminateInstanceInAutoScalingGroup");
+    assert!(server.requests("SetInstanceProtection")[0].body.contains("ProtectedFromScaleIn=false"));
+    let calls = server.requests("TerminateInstanceInAutoScalingGroup");
     assert!(calls.len() == 1 && calls[0].body.contains("ShouldDecrementDesiredCapacity=true"), "{calls:?}");
 }
 
@@ -220,7 +220,7 @@ fn a_late_instance_is_replaced_without_a_change_of_capacity() {
     let mut fleet = open(&server);
     assert_eq!(fleet.replace("i-2"), Ok(()));
     assert_eq!(fleet.replace("i-9"), Ok(()), "gone already");
-    let calls = server.asked("TerminateInstanceInAutoScalingGroup");
+    let calls = server.requests("TerminateInstanceInAutoScalingGroup");
     let [call] = &calls[..] else { panic!("{calls:?}") };
     assert!(call.body.contains("InstanceId=i-2") && call.body.contains("ShouldDecrementDesiredCapacity=false"));
 }
@@ -245,7 +245,7 @@ fn the_launch_hook_is_completed_once() {
     let mut fleet = open(&server);
     assert!(matches!(fleet.ready(), Err(FleetError::Busy { .. })), "it does not wait yet");
     assert_eq!((fleet.ready(), fleet.ready()), (Ok(()), Ok(())));
-    let calls = server.asked("CompleteLifecycleAction");
+    let calls = server.requests("CompleteLifecycleAction");
     let [call] = &calls[..] else { panic!("{calls:?}") };
     assert!(call.body.contains("LifecycleHookName=LAUNCHING") && call.body.contains("LifecycleActionResult=CONTINUE"));
 }
@@ -267,7 +267,7 @@ fn a_termination_notice_has_the_hooks_timeout() {
     assert_eq!(notice.reason, Reason::Terminating);
     assert!(notice.left.is_some_and(|left| left > Duration::from_secs(5000)), "{notice:?}");
     assert_eq!(fleet.released(), Ok(()));
-    assert!(server.asked("CompleteLifecycleAction")[0].body.contains("LifecycleHookName=TERMINATING"));
+    assert!(server.requests("CompleteLifecycleAction")[0].body.contains("LifecycleHookName=TERMINATING"));
     assert_eq!(server.count("TerminateInstanceInAutoScalingGroup"), 0);
 }
 
@@ -290,7 +290,7 @@ fn a_server_that_is_taken_back_has_its_successor_launched_before_it_is_gone() {
     let mut fleet = open(&server);
     assert_eq!(fleet.notice().expect("asked").map(|notice| notice.reason), Some(Reason::SpotInterruption));
     assert_eq!(fleet.released(), Ok(()));
-    let calls = server.asked("TerminateInstanceInAutoScalingGroup");
+    let calls = server.requests("TerminateInstanceInAutoScalingGroup");
     assert!(calls.len() == 1 && calls[0].body.contains("ShouldDecrementDesiredCapacity=false"), "{calls:?}");
 }
 

@@ -35,8 +35,8 @@ fn asking_twice_launches_once() {
 fn one_that_leaves_of_its_own_accord_is_replaced_once_and_before_it_has_ended() {
     let mut group = started(1, 5);
     group.step(GroupEvent::AtLeast(2), 1);
-    let told = group.step(GroupEvent::Leaving(Instance(1)), 2);
-    assert_eq!(told, [Action::Answer(Ok(())), Action::Launch(Instance(3))]);
+    let actions = group.step(GroupEvent::Leaving(Instance(1)), 2);
+    assert_eq!(actions, [Action::Answer(Ok(())), Action::Launch(Instance(3))]);
     assert_eq!(group.step(GroupEvent::Leaving(Instance(1)), 3), [Action::Answer(Ok(()))], "said again");
     assert_eq!(group.step(GroupEvent::AtLeast(2), 4), [Action::Capacity(Capacity::Granted { desired: 2 })]);
     assert_eq!(group.step(GroupEvent::Tick, 1_000 * SECOND), [], "it ends in its own time");
@@ -72,14 +72,29 @@ fn a_dead_instance_is_replaced_by_a_new_one() {
     let mut group = started(1, 3);
     group.step(GroupEvent::Ready(Instance(1)), SECOND);
     assert_eq!(group.step(GroupEvent::Exited(Instance(1)), 2 * SECOND), [Action::Launch(Instance(2))]);
-    assert_eq!(group.desired(), 1);
+    assert_eq!((group.desired(), group.early_failures()), (1, 0));
+}
+
+#[test]
+fn failures_at_the_start_are_counted_until_an_instance_is_ready() {
+    let mut group = started(1, 3);
+    group.step(GroupEvent::Exited(Instance(1)), 1);
+    assert_eq!(group.early_failures(), 1);
+    group.step(GroupEvent::Tick, SECOND);
+    group.step(GroupEvent::Exited(Instance(2)), SECOND + 1);
+    assert_eq!(group.early_failures(), 2);
+    group.step(GroupEvent::Tick, 3 * SECOND);
+    group.step(GroupEvent::Ready(Instance(3)), 4 * SECOND);
+    assert_eq!(group.early_failures(), 0);
 }
 
 #[test]
 fn a_terminated_instance_is_not_replaced() {
     let mut group = started(1, 3);
     group.step(GroupEvent::AtLeast(2), 1);
+    assert!(!group.has_asked_to_end(Instance(1)));
     let actions = group.step(GroupEvent::Terminate(Instance(1)), 2);
+    assert!(group.has_asked_to_end(Instance(1)) && !group.has_asked_to_end(Instance(2)));
     assert_eq!(actions, [Action::Stop(Instance(1)), Action::Answer(Ok(()))]);
     assert_eq!(group.step(GroupEvent::Exited(Instance(1)), 3), []);
     assert_eq!((group.desired(), stages(&group)), (1, vec![(2, Stage::Starting)]));
@@ -225,7 +240,7 @@ fn one_that_never_came_up_is_replaced_without_notice() {
 }
 
 #[derive(Clone, Debug)]
-enum Doing {
+enum Operation {
     Pass(u64),
     AtLeast(u32),
     Ready(usize),
@@ -237,41 +252,41 @@ enum Doing {
     Exit(usize),
 }
 
-fn doing() -> impl Strategy<Value = Doing> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        (0..20 * SECOND).prop_map(Doing::Pass),
-        (0u32..12).prop_map(Doing::AtLeast),
-        (0usize..12).prop_map(Doing::Ready),
-        (0u32..12).prop_map(Doing::Exactly),
-        (0usize..12, any::<bool>()).prop_map(|(n, on)| Doing::Protect(n, on)),
-        (0usize..12).prop_map(Doing::Replace),
-        (0usize..12).prop_map(Doing::Released),
-        (0usize..12).prop_map(Doing::Terminate),
-        (0usize..12).prop_map(Doing::Exit),
+        (0..20 * SECOND).prop_map(Operation::Pass),
+        (0u32..12).prop_map(Operation::AtLeast),
+        (0usize..12).prop_map(Operation::Ready),
+        (0u32..12).prop_map(Operation::Exactly),
+        (0usize..12, any::<bool>()).prop_map(|(n, on)| Operation::Protect(n, on)),
+        (0usize..12).prop_map(Operation::Replace),
+        (0usize..12).prop_map(Operation::Released),
+        (0usize..12).prop_map(Operation::Terminate),
+        (0usize..12).prop_map(Operation::Exit),
     ]
 }
 
 proptest! {
     #[test]
     fn capacity_stays_between_its_limits_and_is_always_on_its_way(
-        min in 0u32..3, more in 0u32..6, delay in 0..3 * SECOND, steps in prop::collection::vec(doing(), 0..200),
+        min in 0u32..3, more in 0u32..6, delay in 0..3 * SECOND, steps in prop::collection::vec(operation(), 0..200),
     ) {
         let mut group = Group::new(Rules { launch_delay_ns: delay, ..rules(min, min + more) });
         let mut running = std::collections::BTreeSet::new();
         let mut now = 0;
-        for doing in steps {
+        for operation in steps {
             let at = |n: usize| group.slots().get(n % group.slots().len().max(1)).map_or(Instance(0), |s| s.instance);
-            let event = match doing {
-                Doing::Pass(ns) => { now += ns; GroupEvent::Tick }
-                Doing::AtLeast(n) => GroupEvent::AtLeast(n),
-                Doing::Ready(n) => GroupEvent::Ready(at(n)),
-                Doing::Exactly(n) => GroupEvent::Exactly(n),
-                Doing::Protect(n, on) => GroupEvent::Protect(at(n), on),
-                Doing::Replace(n) => GroupEvent::Replace(at(n)),
-                Doing::Released(n) => GroupEvent::Released(at(n)),
-                Doing::Terminate(n) => GroupEvent::Terminate(at(n)),
-                Doing::Exit(n) if running.contains(&at(n)) => GroupEvent::Exited(at(n)),
-                Doing::Exit(_) => GroupEvent::Tick,
+            let event = match operation {
+                Operation::Pass(ns) => { now += ns; GroupEvent::Tick }
+                Operation::AtLeast(n) => GroupEvent::AtLeast(n),
+                Operation::Ready(n) => GroupEvent::Ready(at(n)),
+                Operation::Exactly(n) => GroupEvent::Exactly(n),
+                Operation::Protect(n, on) => GroupEvent::Protect(at(n), on),
+                Operation::Replace(n) => GroupEvent::Replace(at(n)),
+                Operation::Released(n) => GroupEvent::Released(at(n)),
+                Operation::Terminate(n) => GroupEvent::Terminate(at(n)),
+                Operation::Exit(n) if running.contains(&at(n)) => GroupEvent::Exited(at(n)),
+                Operation::Exit(_) => GroupEvent::Tick,
             };
             if let GroupEvent::Exited(instance) = event {
                 running.remove(&instance);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A problem of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum LaunchFault {
     /// An instance has been present too long without joining: replace it.
     Late { instance: String, waited_ns: u64 },
     /// The group has had fewer instances than desired for too long: launches fail.
@@ -32,7 +32,7 @@ pub struct Launches {
     replaced: BTreeSet<String>,
     missing_since_ns: Option<u64>,
     missing_reported: bool,
-    /// Granted capacity until the group has reached it, and the number of instances at the last look.
+    /// Granted capacity until the group has reached it, and the number of instances at the last check.
     granted: Option<(u32, u32)>,
 }
 
@@ -83,24 +83,24 @@ impl Launches {
     }
 
     /// Compares the group with what is expected of it.
-    pub fn look(&mut self, group: &Description, now_ns: u64) -> Vec<Trouble> {
-        let mut troubles = self.late(group, now_ns);
+    pub fn check(&mut self, group: &Description, now_ns: u64) -> Vec<LaunchFault> {
+        let mut faults = self.late(group, now_ns);
         let instances = group.members.iter().filter(|member| member.counts()).count();
         let instances = u32::try_from(instances).unwrap_or(u32::MAX);
-        troubles.extend(self.missing(instances, group.desired, now_ns));
+        faults.extend(self.missing(instances, group.desired, now_ns));
         if let Some((granted, had)) = self.granted.take() {
             if instances < had || instances >= granted {
                 // Fulfilled; or instances have ended and taken their capacity with them.
             } else if group.desired < granted {
-                troubles.push(Trouble::SetBack { desired: group.desired, granted });
+                faults.push(LaunchFault::SetBack { desired: group.desired, granted });
             } else {
                 self.granted = Some((granted, instances));
             }
         }
-        troubles
+        faults
     }
 
-    fn late(&mut self, group: &Description, now_ns: u64) -> Vec<Trouble> {
+    fn late(&mut self, group: &Description, now_ns: u64) -> Vec<LaunchFault> {
         let present: BTreeSet<&str> = group.members.iter().map(|member| member.instance.as_str()).collect();
         self.since_ns.retain(|instance, _| present.contains(instance.as_str()));
         self.known.retain(|instance| present.contains(instance.as_str()));
@@ -121,13 +121,13 @@ impl Launches {
             if waited_ns >= self.timeout_ns {
                 self.since_ns.remove(instance);
                 self.replaced.insert(instance.clone());
-                late.push(Trouble::Late { instance: instance.clone(), waited_ns });
+                late.push(LaunchFault::Late { instance: instance.clone(), waited_ns });
             }
         }
         late
     }
 
-    fn missing(&mut self, instances: u32, desired: u32, now_ns: u64) -> Option<Trouble> {
+    fn missing(&mut self, instances: u32, desired: u32, now_ns: u64) -> Option<LaunchFault> {
         if instances >= desired {
             self.missing_since_ns = None;
             self.missing_reported = false;
@@ -138,6 +138,6 @@ impl Launches {
             return None;
         }
         self.missing_reported = true;
-        Some(Trouble::Missing { instances, desired })
+        Some(LaunchFault::Missing { instances, desired })
     }
 }

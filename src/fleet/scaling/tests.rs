@@ -1,4 +1,4 @@
-use super::launches::{Launches, Trouble};
+use super::launches::{LaunchFault, Launches};
 use super::*;
 use crate::fleet::{Description, Member, Stage};
 use proptest::prelude::*;
@@ -163,7 +163,7 @@ impl Requester {
 
     /// Makes one call.
     fn act(&mut self, service: &mut Service, fault: Fault) {
-        let heard = match self.next {
+        let result = match self.next {
             Next::Describe => service.describe(fault),
             Next::Set(desired) => {
                 assert!(desired <= self.wanted);
@@ -171,7 +171,7 @@ impl Requester {
             }
             Next::Over(_) | Next::Later(_) => return,
         };
-        self.next = self.request.step(heard);
+        self.next = self.request.step(result);
         match &self.next {
             Next::Over(capacity) => self.over = Some(capacity.clone()),
             Next::Later(_) => *self = Requester { over: self.over.take(), ..Requester::new(self.wanted) },
@@ -187,57 +187,57 @@ proptest! {
     ) {
         let desired = desired.min(max);
         let mut service = Service { desired, max, launched: 0 };
-        let mut asker = Requester::new(wanted);
+        let mut requester = Requester::new(wanted);
         let faults = faults.into_iter().chain(std::iter::repeat_n(Fault::None, 4));
         for fault in faults {
             let before = service.desired;
-            asker.act(&mut service, fault);
+            requester.act(&mut service, fault);
             prop_assert!(service.desired >= before, "never lowered");
         }
-        prop_assert!(asker.over.is_some());
+        prop_assert!(requester.over.is_some());
         prop_assert_eq!(service.desired, desired.max(wanted.min(max)));
         prop_assert_eq!(service.launched, wanted.min(max).saturating_sub(desired), "not one too many");
-        let is_granted = matches!(asker.over, Some(Capacity::Granted { .. }));
+        let is_granted = matches!(requester.over, Some(Capacity::Granted { .. }));
         prop_assert_eq!(is_granted, wanted <= service.desired);
     }
 
     /// Two nodes that request the same number, with calls interleaved in any order, do not add up.
     #[test]
-    fn two_askers_for_the_same_are_one(
+    fn two_requests_for_the_same_are_one(
         desired in 0u32..6, wanted in 0u32..8, turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
     ) {
         let mut service = Service { desired, max: 8, launched: 0 };
-        let mut askers = [Requester::new(wanted), Requester::new(wanted)];
+        let mut requesters = [Requester::new(wanted), Requester::new(wanted)];
         let rest = (0..8).map(|n| (n % 2 == 0, Fault::None));
         for (second, fault) in turns.into_iter().chain(rest) {
-            askers[usize::from(second)].act(&mut service, fault);
+            requesters[usize::from(second)].act(&mut service, fault);
         }
         prop_assert_eq!(service.launched, wanted.saturating_sub(desired));
-        let granted = askers.iter().filter(|asker| matches!(asker.over, Some(Capacity::Granted { .. }))).count();
+        let granted = requesters.iter().filter(|requester| matches!(requester.over, Some(Capacity::Granted { .. }))).count();
         prop_assert_eq!(granted, 2);
     }
 
     /// Two nodes that request different numbers: a crossing set may lower the capacity; the watch detects it and the
     /// request is repeated.
     #[test]
-    fn askers_of_different_numbers_both_have_theirs_in_the_end(
+    fn requesters_of_different_numbers_both_get_theirs_in_the_end(
         wanted in prop::array::uniform2(1u32..8), turns in prop::collection::vec((any::<bool>(), fault()), 0..60),
     ) {
         let mut service = Service { desired: 1, max: 8, launched: 0 };
-        let mut askers = wanted.map(Requester::new);
+        let mut requesters = wanted.map(Requester::new);
         let mut watches = ["a", "b"].map(|own| Launches::new(own, TIMEOUT_NS));
         let rest = (0..40).map(|n| (n % 2 == 0, Fault::None));
         for (second, fault) in turns.into_iter().chain(rest) {
-            let (asker, watch) = (&mut askers[usize::from(second)], &mut watches[usize::from(second)]);
-            asker.act(&mut service, fault);
-            if let Some(Capacity::Granted { .. }) = asker.over.take() {
-                watch.granted(asker.wanted);
+            let (requester, watch) = (&mut requesters[usize::from(second)], &mut watches[usize::from(second)]);
+            requester.act(&mut service, fault);
+            if let Some(Capacity::Granted { .. }) = requester.over.take() {
+                watch.granted(requester.wanted);
             }
             // The launch takes longer than the test: no instance appears.
             let group = Description { desired: service.desired, max: 8, ..Description::default() };
-            let troubles = watch.look(&group, 0);
-            if troubles.iter().any(|trouble| matches!(trouble, Trouble::SetBack { .. })) {
-                *asker = Requester::new(asker.wanted);
+            let faults = watch.check(&group, 0);
+            if faults.iter().any(|fault| matches!(fault, LaunchFault::SetBack { .. })) {
+                *requester = Requester::new(requester.wanted);
             }
         }
         prop_assert_eq!(service.desired, wanted[0].max(wanted[1]).max(1));
@@ -272,21 +272,21 @@ const UP: Stage = Stage::InService;
 fn an_instance_that_never_joins_is_late_once() {
     let mut launches = watch(&["a"]);
     let two = group(2, &[("a", UP), ("b", UP)]);
-    assert_eq!(launches.look(&two, 0), []);
+    assert_eq!(launches.check(&two, 0), []);
     assert!(launches.expects());
-    assert_eq!(launches.look(&two, 99), []);
-    assert_eq!(launches.look(&two, 100), [Trouble::Late { instance: "b".to_string(), waited_ns: 100 }]);
-    assert_eq!(launches.look(&two, 300), []);
+    assert_eq!(launches.check(&two, 99), []);
+    assert_eq!(launches.check(&two, 100), [LaunchFault::Late { instance: "b".to_string(), waited_ns: 100 }]);
+    assert_eq!(launches.check(&two, 300), []);
 }
 
 #[test]
 fn one_that_joined_and_lost_its_connection_is_not_late() {
     let mut launches = watch(&["a", "b"]);
     let two = group(2, &[("a", UP), ("b", UP)]);
-    launches.look(&two, 0);
+    launches.check(&two, 0);
     launches.joined(names(&["a"]));
-    launches.look(&two, 1);
-    assert_eq!(launches.look(&two, 500), []);
+    launches.check(&two, 1);
+    assert_eq!(launches.check(&two, 500), []);
 }
 
 #[test]
@@ -294,8 +294,8 @@ fn no_launch_is_late_while_the_joined_instances_are_unknown() {
     let two = group(2, &[("a", UP), ("b", UP)]);
     for joined in [&[][..], &["x"]] {
         let mut launches = watch(joined);
-        launches.look(&two, 0);
-        assert_eq!(launches.look(&two, 500), []);
+        launches.check(&two, 0);
+        assert_eq!(launches.check(&two, 500), []);
     }
 }
 
@@ -303,47 +303,47 @@ fn no_launch_is_late_while_the_joined_instances_are_unknown() {
 fn the_time_does_not_run_while_the_tickerplant_is_away() {
     let mut launches = watch(&["a"]);
     let two = group(2, &[("a", UP), ("b", UP)]);
-    launches.look(&two, 0);
+    launches.check(&two, 0);
     launches.joined(names(&[]));
     launches.joined(names(&["a"]));
-    assert_eq!(launches.look(&two, 150), []);
-    assert_eq!(launches.look(&two, 250).len(), 1);
+    assert_eq!(launches.check(&two, 150), []);
+    assert_eq!(launches.check(&two, 250).len(), 1);
 }
 
 #[test]
 fn instances_that_go_or_stand_by_are_not_late() {
     let mut launches = watch(&["a"]);
     let some = group(1, &[("a", UP), ("b", Stage::Terminating), ("c", Stage::Standby)]);
-    launches.look(&some, 0);
-    assert_eq!(launches.look(&some, 500), []);
+    launches.check(&some, 0);
+    assert_eq!(launches.check(&some, 500), []);
 }
 
 #[test]
 fn unfilled_capacity_is_reported_once_for_each_occurrence() {
     let mut launches = watch(&["a"]);
     let short = group(2, &[("a", UP)]);
-    launches.look(&short, 0);
-    assert_eq!(launches.look(&short, 25), [Trouble::Missing { instances: 1, desired: 2 }]);
-    assert_eq!(launches.look(&short, 90), []);
+    launches.check(&short, 0);
+    assert_eq!(launches.check(&short, 25), [LaunchFault::Missing { instances: 1, desired: 2 }]);
+    assert_eq!(launches.check(&short, 90), []);
     launches.joined(names(&["a", "b"]));
-    assert_eq!(launches.look(&group(2, &[("a", UP), ("b", UP)]), 95), []);
-    launches.look(&short, 100);
-    assert_eq!(launches.look(&short, 125), [Trouble::Missing { instances: 1, desired: 2 }]);
+    assert_eq!(launches.check(&group(2, &[("a", UP), ("b", UP)]), 95), []);
+    launches.check(&short, 100);
+    assert_eq!(launches.check(&short, 125), [LaunchFault::Missing { instances: 1, desired: 2 }]);
 }
 
 #[test]
 fn capacity_that_was_reduced_before_it_was_filled_is_reported() {
     let mut launches = watch(&["a"]);
     launches.granted(3);
-    assert_eq!(launches.look(&group(2, &[("a", UP)]), 0), [Trouble::SetBack { desired: 2, granted: 3 }]);
+    assert_eq!(launches.check(&group(2, &[("a", UP)]), 0), [LaunchFault::SetBack { desired: 2, granted: 3 }]);
 }
 
 #[test]
 fn capacity_that_shrinks_after_it_was_filled_is_as_wanted() {
     let mut launches = watch(&["a", "b"]);
     launches.granted(2);
-    launches.look(&group(2, &[("a", UP), ("b", UP)]), 0);
-    assert_eq!(launches.look(&group(1, &[("a", UP)]), 1), []);
+    launches.check(&group(2, &[("a", UP), ("b", UP)]), 0);
+    assert_eq!(launches.check(&group(1, &[("a", UP)]), 1), []);
 }
 
 #[test]
@@ -351,7 +351,9 @@ fn capacity_removed_with_instances_is_not_requested_again() {
     let mut launches = watch(&["a", "b"]);
     launches.granted(4);
     let three = group(4, &[("a", UP), ("b", UP), ("c", UP)]);
-    assert_eq!(launches.look(&three, 0), []);
-    assert_eq!(launches.look(&group(2, &[("a", UP), ("b", UP), ("c", Stage::Terminating)]), 1), []);
-    assert!(!launches.look(&group(2, &[("a", UP), ("b", UP)]), 2).iter().any(|t| matches!(t, Trouble::SetBack { .. })));
+    assert_eq!(launches.check(&three, 0), []);
+    assert_eq!(launches.check(&group(2, &[("a", UP), ("b", UP), ("c", Stage::Terminating)]), 1), []);
+    assert!(
+        !launches.check(&group(2, &[("a", UP), ("b", UP)]), 2).iter().any(|t| matches!(t, LaunchFault::SetBack { .. }))
+    );
 }

@@ -68,7 +68,7 @@ impl CapacityCounters {
         }
     }
 
-    pub(super) fn saw(&self, group: &Description) {
+    pub(super) fn described(&self, group: &Description) {
         self.desired.set(group.desired);
         self.max.set(group.max);
         let counting = group.members.iter().filter(|member| member.counts()).count();

@@ -4,7 +4,7 @@ use crate::fleet::{Description, Fleet, FleetError};
 use std::time::{Duration, Instant};
 
 /// Time for which repetitions request the number found before, so that a service that throttles gets no description for each of them.
-const FOUND_FOR: Duration = Duration::from_secs(30);
+const DESCRIPTION_VALID: Duration = Duration::from_secs(30);
 
 /// A request for capacity. It is absolute ("at least five instances"), so that repeating it changes
 /// nothing. The tickerplant's number may be old when it is used: a message can be held up over a day's end, after which
@@ -50,7 +50,7 @@ pub(super) struct PendingDemand {
     /// carried out, and the group is larger by then. It requests less if the group has become smaller meanwhile, at a
     /// day's end.
     instances: Option<u32>,
-    /// When that number was found for the present request.
+    /// When the present request got `instances`; `None` before that.
     found_at: Option<Instant>,
 }
 
@@ -89,7 +89,7 @@ impl PendingDemand {
     /// # Errors
     /// Those of `find`.
     pub fn instances<E>(&mut self, now: Instant, find: impl FnOnce(&Demand) -> Result<u32, E>) -> Result<u32, E> {
-        let is_known = self.found_at.is_some_and(|at| now.saturating_duration_since(at) < FOUND_FOR);
+        let is_known = self.found_at.is_some_and(|at| now.saturating_duration_since(at) < DESCRIPTION_VALID);
         if let Some(known) = self.instances.filter(|_| is_known) {
             return Ok(known);
         }
@@ -158,27 +158,27 @@ mod tests {
         let (mut want, now) = (PendingDemand::new(demand(9, 1)), Instant::now());
         assert_eq!(want.instances(now, |_| Ok::<_, ()>(3)), Ok(3));
         want.renew(demand(9, 1));
-        assert_eq!(want.instances(now + FOUND_FOR, |_| Ok::<_, ()>(4)), Ok(3));
+        assert_eq!(want.instances(now + DESCRIPTION_VALID, |_| Ok::<_, ()>(4)), Ok(3));
     }
 
     #[test]
     fn a_repetition_requests_less_if_the_group_has_become_smaller() {
         let (mut want, now) = (PendingDemand::new(demand(9, 1)), Instant::now());
         assert_eq!(want.instances(now, |_| Ok::<_, ()>(6)), Ok(6));
-        assert_eq!(want.instances(now + FOUND_FOR, |_| Err(())), Err(()));
-        assert_eq!(want.instances(now + FOUND_FOR, |_| Ok::<_, ()>(2)), Ok(2));
-        assert_eq!(want.instances(now + 2 * FOUND_FOR, |_| Ok::<_, ()>(6)), Ok(2));
+        assert_eq!(want.instances(now + DESCRIPTION_VALID, |_| Err(())), Err(()));
+        assert_eq!(want.instances(now + DESCRIPTION_VALID, |_| Ok::<_, ()>(2)), Ok(2));
+        assert_eq!(want.instances(now + 2 * DESCRIPTION_VALID, |_| Ok::<_, ()>(6)), Ok(2));
     }
 
     #[test]
     fn a_repetition_soon_after_describes_nothing() {
         let (mut want, now) = (PendingDemand::new(demand(9, 1)), Instant::now());
         assert_eq!(want.instances(now, |_| Ok::<_, ()>(6)), Ok(6));
-        assert_eq!(want.instances(now + FOUND_FOR / 2, |_| Err(())), Ok(6));
+        assert_eq!(want.instances(now + DESCRIPTION_VALID / 2, |_| Err(())), Ok(6));
         want.renew(demand(9, 1));
-        assert_eq!(want.instances(now + FOUND_FOR / 2, |_| Err(())), Ok(6), "the same request");
+        assert_eq!(want.instances(now + DESCRIPTION_VALID / 2, |_| Err(())), Ok(6), "the same request");
         want.renew(demand(9, 2));
-        assert_eq!(want.instances(now + FOUND_FOR / 2, |_| Err(())), Err(()), "another request");
+        assert_eq!(want.instances(now + DESCRIPTION_VALID / 2, |_| Err(())), Err(()), "another request");
     }
 
     #[test]

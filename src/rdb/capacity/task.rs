@@ -11,7 +11,7 @@ const MAX_NS: u64 = 20_000_000_000;
 /// A task, due at [`Task::at`]. Logs an error when it differs from the last one.
 pub(super) struct Task {
     /// Text of the log line before the error.
-    trouble: &'static str,
+    failed_action: &'static str,
     began: Instant,
     at: Instant,
     back_off: BackOff,
@@ -20,8 +20,8 @@ pub(super) struct Task {
 
 impl Task {
     /// A new task is due at once.
-    pub fn new(trouble: &'static str, now: Instant) -> Task {
-        Task { trouble, began: now, at: now, back_off: BackOff::new(FIRST_NS, MAX_NS), logged: None }
+    pub fn new(failed_action: &'static str, now: Instant) -> Task {
+        Task { failed_action, began: now, at: now, back_off: BackOff::new(FIRST_NS, MAX_NS), logged: None }
     }
 
     pub fn at(&self) -> Instant {
@@ -55,14 +55,14 @@ impl Task {
     /// Logs the success if failures were logged before.
     pub fn succeeded(&self) {
         if self.logged.is_some() {
-            tracing::info!("succeeded after {} failures: {}", self.failures(), self.trouble);
+            tracing::info!("succeeded after {} failures: {}", self.failures(), self.failed_action);
         }
     }
 
     /// Schedules a retry; `chance` is a random number from 0 to 1.
     pub fn failed(&mut self, error: &FleetError, chance: f64, now: Instant) {
         if self.logged.as_deref() != Some(error) {
-            tracing::warn!(%error, "{}; retrying", self.trouble);
+            tracing::warn!(%error, "{}; retrying", self.failed_action);
             self.logged = Some(Box::new(error.clone()));
         }
         let pause = Duration::from_nanos(self.back_off.pause_ns(chance));

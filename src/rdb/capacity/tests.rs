@@ -1,5 +1,6 @@
 use super::*;
 use crate::env::task::Task as _;
+use crate::fleet::absent::NoFleet;
 use crate::fleet::{Identity, Member, Notice, Stage};
 
 /// Longer than any test.
@@ -103,9 +104,11 @@ const fn at_least(instances: u32) -> FleetRequest {
 
 #[test]
 fn each_reply_of_the_fleet_is_distinguished() {
-    for (max, down, expected) in
-        [(9, false, ScaleAnswer::Granted), (3, false, ScaleAnswer::AtMaximum), (9, true, ScaleAnswer::Refused)]
-    {
+    for (max, down, expected) in [
+        (9, false, ScaleAnswer::Granted),
+        (3, false, ScaleAnswer::AtMaximum { instances: 3 }),
+        (9, true, ScaleAnswer::Refused),
+    ] {
         let Link { requests, answers, .. } =
             start(&Env::system(), Group::boxed("n3", max, down), TIMEOUT).expect("thread");
         requests.send(FleetRequest::AtLeast(Demand { instances: None, more: 1 })).expect("running");
@@ -276,6 +279,17 @@ fn an_instance_that_never_joins_is_replaced_once() {
 }
 
 #[test]
+fn without_a_fleet_no_instance_is_missing() {
+    let (requests, _answers, mut calls) = calls(Env::system().clock, Box::new(NoFleet::new("n1")), Duration::ZERO);
+    requests.send(FleetRequest::Joined(vec!["n1".to_string()])).expect("held");
+    for _ in 0..3 {
+        calls.worker.describe_at = calls.worker.clock.now();
+        calls.work();
+    }
+    assert_eq!(calls.worker.counters.late.get(), 0);
+}
+
+#[test]
 fn capacity_removed_at_the_end_of_the_day_is_not_requested_again() {
     let (mut fleet, made) = Reporting::boxed(None, 0);
     // The instances appear later.
@@ -286,7 +300,7 @@ fn capacity_removed_at_the_end_of_the_day_is_not_requested_again() {
     assert_eq!(made.try_recv(), Ok("at least"));
     assert_eq!(next(&answers), FleetReply::Scaled(ScaleAnswer::Granted));
     requests.send(FleetRequest::DayEnd).expect("held");
-    let _ = calls.worker.saw(&Description { desired: 2, ..Description::default() });
+    let _ = calls.worker.described(&Description { desired: 2, ..Description::default() });
     calls.work();
     calls.work();
     assert_eq!(made.try_recv().ok(), None, "set back, and as wanted");

@@ -60,10 +60,10 @@ impl Day {
         self.date = None;
     }
 
-    /// The day of a live node ended. `asks`: the date of the next must be requested, since weekends and holidays lie between days.
-    pub fn ended_live(&mut self, date: i32, asks: bool) {
+    /// The day of a live node ended. `is_unknown`: the date of the next must be requested, since weekends and holidays lie between days.
+    pub fn ended_live(&mut self, date: i32, is_unknown: bool) {
         self.began(date.saturating_add(1), 0);
-        self.is_unknown = asks;
+        self.is_unknown = is_unknown;
     }
 
     /// Sets the date from the tickerplant's response; `None` for a null.
@@ -77,7 +77,7 @@ impl Day {
     }
 
     /// As [`Day::is_unknown`], and notes that it is requested.
-    pub fn asks(&mut self) -> bool {
+    pub fn takes_unknown(&mut self) -> bool {
         std::mem::take(&mut self.is_unknown)
     }
 }
@@ -101,7 +101,7 @@ mod tests {
         day.joined(5, 9);
         day.ended_live(5, true);
         assert_eq!((day.date(), day.tip()), (Some(6), Some(0)));
-        assert!(day.asks() && !day.asks());
+        assert!(day.takes_unknown() && !day.takes_unknown());
         day.is_on(Some(8));
         assert_eq!(day.date_or_null(), 8);
     }

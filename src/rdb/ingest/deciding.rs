@@ -22,8 +22,8 @@ impl Ingest {
         self.shared.ingest_comes_round();
         let buffers = self.link.buffer_bytes().saturating_add(if replaying { self.replays.bytes() } else { 0 });
         let shared = &self.shared;
-        let queries = [shared.query_bytes.load(Ordering::Relaxed), shared.global_bytes.load(Ordering::Relaxed)];
-        let queries = queries.iter().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
+        let queries = [shared.query_bytes, &shared.global_bytes, &shared.space_bytes];
+        let queries = queries.iter().filter_map(|bytes| u64::try_from(bytes.load(Ordering::Relaxed)).ok()).sum();
         let besides = Besides { buffers, queries, ended: shared.day_ends.bytes() };
         let (memory, grown) = self.memory.read(self.intake.store().usage(), besides, self.env.clock.now());
         if self.policy.keeps_day() && !self.shared.day_ends.is_open() {

@@ -33,8 +33,8 @@ fn live(node: &mut Ingest, first: u64, tip: u64) {
 fn gives_back(node: &mut Ingest, next: u64) -> bool {
     let mut roll = Vec::new();
     FromNode::Rolling { next, proof: Proof::new(), date: Some(DATE) }.append(&mut roll).expect("it is small");
-    let said = node.take_output();
-    said.windows(roll.len()).any(|part| part == roll)
+    let sent = node.take_output();
+    sent.windows(roll.len()).any(|part| part == roll)
 }
 
 /// The node is to rebuild the window [3,7), of which it can read no log.
@@ -45,13 +45,16 @@ fn rebuild(node: &mut Ingest, hidden: bool) {
 
 #[test]
 fn a_full_node_that_is_made_live_gives_its_window_back_and_waits() {
-    let (mut node, asked, _answers) = node_on(DATE, None);
+    let (mut node, requests, _answers) = node_on(DATE, None);
     fill(&mut node, 80);
     live(&mut node, 3, 9);
     assert!(gives_back(&mut node, 3), "the tickerplant is notified");
     assert_eq!((node.policy.phase(), node.intake.open_window()), (Phase::Waiting, None));
     assert_eq!(node.progress.counters().windows_declined, 1);
-    assert!(asked.try_iter().any(|ask| matches!(ask, FleetRequest::AtLeast(_))), "another node is requested");
+    assert!(
+        requests.try_iter().any(|request| matches!(request, FleetRequest::AtLeast(_))),
+        "another node is requested"
+    );
     fill(&mut node, 0);
     live(&mut node, 3, 9);
     assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(3)), "with room it is live");
@@ -59,7 +62,7 @@ fn a_full_node_that_is_made_live_gives_its_window_back_and_waits() {
 
 #[test]
 fn a_full_node_that_is_to_rebuild_gives_the_window_back_and_waits() {
-    let (mut node, _asked, _answers) = node_on(DATE, None);
+    let (mut node, _requests, _answers) = node_on(DATE, None);
     fill(&mut node, 90);
     rebuild(&mut node, false);
     assert!(gives_back(&mut node, 3));
@@ -104,14 +107,14 @@ fn over_a_limit() -> Fault {
 
 #[test]
 fn a_live_node_that_cannot_receive_an_update_hands_its_window_on() {
-    let (mut node, asked, _answers) = node_with_a_window();
+    let (mut node, requests, _answers) = node_with_a_window();
     assert!(node.feed(&two_longs(3)));
     fail(&mut node, 2, over_a_limit);
     assert_eq!((node.policy.phase(), node.intake.next()), (Phase::Live, Some(4)));
     fail(&mut node, 1, over_a_limit);
     let held: Vec<_> = node.intake.held().iter().map(|held| (held.first, held.next)).collect();
     assert_eq!((node.policy.phase(), held), (Phase::Rolled, vec![(3, 4)]), "the next join says where it ends");
-    assert!(asked.try_iter().any(|ask| matches!(ask, FleetRequest::AtLeast(_))));
+    assert!(requests.try_iter().any(|request| matches!(request, FleetRequest::AtLeast(_))));
 }
 
 #[test]

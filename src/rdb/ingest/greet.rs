@@ -1,6 +1,6 @@
 //! Detects which of three kinds of tickerplant a node is connected to, and joins it.
 
-use super::link::About;
+use super::link::RequestKind;
 use super::{Dialect, Fault, Ingest};
 use crate::net::client::ClientError;
 use crate::points::{self, Boundary};
@@ -23,8 +23,8 @@ impl Ingest {
         }
     }
 
-    fn speaks(&mut self, dialect: Dialect) {
-        if self.link.speaks(dialect) {
+    fn set_dialect(&mut self, dialect: Dialect) {
+        if self.link.set_dialect(dialect) {
             tracing::info!(protocol = dialect.name(), "detected the tickerplant's protocol");
         }
         self.intake.set_fills(dialect == Dialect::Elastick);
@@ -32,7 +32,7 @@ impl Ingest {
 
     fn greeted(&mut self) {
         self.link.joined();
-        self.tell_ready();
+        self.notify_ready();
         self.requests.send(FleetRequest::Ready);
     }
 
@@ -46,8 +46,8 @@ impl Ingest {
     /// The paper's tickerplant sends table schemas only to the live node. A standby requests them, so that queries find
     /// the tables; if that fails, they arrive when the node becomes live.
     fn greet_paper(&mut self) -> Result<(), Fault> {
-        self.speaks(Dialect::Paper);
-        self.link.request(About::Schemas, self.env.clock.now(), |writer| writer.chars(foreign::SCHEMAS))
+        self.set_dialect(Dialect::Paper);
+        self.link.request(RequestKind::Schemas, self.env.clock.now(), |writer| writer.chars(foreign::SCHEMAS))
     }
 
     pub(super) fn schemas_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -99,7 +99,7 @@ impl Ingest {
             writer: self.log.writer(),
             leaving: self.leaving().map(|leaving| leaving.when),
         };
-        self.link.ask_to_join(&join, self.env.clock.now())
+        self.link.send_join(&join, self.env.clock.now())
     }
 
     pub(super) fn join_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {
@@ -107,9 +107,9 @@ impl Ingest {
             Ok(view) => view,
             Err(ClientError::Server(name)) if name == NO_JOIN => {
                 return match Dialect::forced(self.options.protocol) {
-                    None => self
-                        .link
-                        .request(About::HasQueue, self.env.clock.now(), |writer| writer.chars(foreign::HAS_QUEUE)),
+                    None => self.link.request(RequestKind::HasQueue, self.env.clock.now(), |writer| {
+                        writer.chars(foreign::HAS_QUEUE)
+                    }),
                     Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
                 };
             }
@@ -137,7 +137,8 @@ impl Ingest {
             return Err(Fault::Surprise("the schemas differ from those of the rows held".to_string()));
         }
         self.day.joined(joined.date, joined.tip);
-        self.speaks(Dialect::Elastick);
+        self.requests.set_unserved(0);
+        self.set_dialect(Dialect::Elastick);
         self.prove_held(joined.date);
         self.greeted();
         Ok(())
@@ -160,13 +161,13 @@ impl Ingest {
 
     /// Subscribes to stock kdb+tick with one string, whose result includes the log's position.
     fn subscribe(&mut self) -> Result<(), Fault> {
-        self.speaks(Dialect::Stock);
+        self.set_dialect(Dialect::Stock);
         if !self.options.subscription.symbols.is_empty() {
             let reason = "--symbols requires elastick's tickerplant: a log cannot be replayed by symbol";
             return Err(Fault::Fatal(reason.to_string()));
         }
         let question = foreign::stock_subscribe(&self.options.subscription);
-        self.link.request(About::Subscribe, self.env.clock.now(), |writer| writer.chars(&question))
+        self.link.request(RequestKind::Subscribe, self.env.clock.now(), |writer| writer.chars(&question))
     }
 
     pub(super) fn subscribe_answered(&mut self, answer: Result<View<'_>, ClientError>) -> Result<(), Fault> {

@@ -6,14 +6,14 @@ use crate::protocol::{FromNode, Leaving};
 use crate::queue;
 use crate::rdb::capacity::FleetRequest;
 use crate::rdb::options::LEAVE_WITHIN;
-use crate::rdb::policy::{Action, Phase, PolicyEvent, Why};
+use crate::rdb::policy::{Action, LeaveReason, Phase, PolicyEvent};
 use crate::rdb::shared::Ending;
 use crate::sys::clock::Clock;
 use proto::time::EPOCH_UNIX_S;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-const ASKED: &str = "draining before termination";
+const REQUESTED: &str = "draining before termination";
 
 /// A pending request to end the process in good order.
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +89,8 @@ impl Ingest {
             );
         }
         let why = match reason {
-            Reason::Terminating | Reason::Unhealthy => Why::Replaced,
-            Reason::SpotInterruption | Reason::Rebalance => Why::Interrupted,
+            Reason::Terminating | Reason::Unhealthy => LeaveReason::Replaced,
+            Reason::SpotInterruption | Reason::Rebalance => LeaveReason::Interrupted,
         };
         let within = self.options.leave_within.unwrap_or(LEAVE_WITHIN);
         let now = self.env.clock.now();
@@ -104,31 +104,31 @@ impl Ingest {
         let within = self.options.leave_within.unwrap_or_default();
         let now = self.env.clock.now();
         match now.checked_add(within).filter(|_| self.link.is_native()) {
-            Some(by) if self.policy.is_leaving() => self.leave(by, Why::Asked, ASKED),
+            Some(by) if self.policy.is_leaving() => self.leave(by, LeaveReason::Requested, REQUESTED),
             Some(by) => {
                 if self.leave.requested(by, now.checked_add(within / 2).unwrap_or(by)) {
                     self.requests.send(FleetRequest::Leaving);
                 }
             }
-            None => self.shared.end(Ending::Asked),
+            None => self.shared.end(Ending::Requested),
         }
     }
 
     /// Handles the fleet's reply whether it replaces this node.
     pub(super) fn leave_as(&mut self, replaced: bool) {
         if let Some(by) = self.leave.by() {
-            self.leave(by, if replaced { Why::Replaced } else { Why::Asked }, ASKED);
+            self.leave(by, if replaced { LeaveReason::Replaced } else { LeaveReason::Requested }, REQUESTED);
         }
     }
 
     /// Leaves if the fleet has not replied in half of the time, so that the rest remains for the handoff.
     pub(super) fn leave_unanswered(&mut self) {
         if let Some(by) = self.leave.unanswered(self.env.clock.now()).filter(|_| !self.policy.is_leaving()) {
-            self.leave(by, Why::Asked, ASKED);
+            self.leave(by, LeaveReason::Requested, REQUESTED);
         }
     }
 
-    fn leave(&mut self, by: Instant, why: Why, reason: &'static str) {
+    fn leave(&mut self, by: Instant, why: LeaveReason, reason: &'static str) {
         if !self.policy.is_leaving() {
             tracing::warn!(%reason, "leaving");
         }
@@ -143,7 +143,7 @@ impl Ingest {
     /// Returns the announcement of a leaving node.
     pub(super) fn leaving(&self) -> Option<Leaving> {
         let leave = self.policy.is_leaving().then_some(&self.leave)?;
-        leave.announcement(self.policy.leaves() == Some(Why::Replaced))
+        leave.announcement(self.policy.leaves() == Some(LeaveReason::Replaced))
     }
 
     /// Announces the leave to the tickerplant; without a connection, the next join carries it.

@@ -37,7 +37,7 @@ enum Stage {
 
 /// Subject of a sync request. Nothing else is done until its response has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum RequestKind {
     /// elastick's join.
     Join,
     /// Whether the tickerplant is the paper's.
@@ -50,18 +50,18 @@ pub(super) enum About {
     Date,
 }
 
-impl About {
+impl RequestKind {
     /// Returns whether messages before the response stay valid. A join does not keep them, as its response starts the
     /// feed again.
     fn keeps_earlier(self) -> bool {
-        matches!(self, About::Date | About::HasQueue)
+        matches!(self, RequestKind::Date | RequestKind::HasQueue)
     }
 }
 
 /// A request without a response yet.
 #[derive(Clone, Copy, Debug)]
-struct Question {
-    about: About,
+struct PendingRequest {
+    kind: RequestKind,
     by: Instant,
 }
 
@@ -69,7 +69,7 @@ struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// It responds to the request under way.
-    Response(About),
+    Response(RequestKind),
     /// Handle it now.
     Object,
     /// It was queued behind messages that come first.
@@ -95,7 +95,7 @@ pub(super) struct Link {
     /// The tickerplant of this connection runs on this host.
     is_beside: bool,
     began: Option<Instant>,
-    question: Option<Question>,
+    pending: Option<PendingRequest>,
     /// Messages received before a response.
     earlier: VecDeque<(Header, Vec<u8>)>,
     /// Send buffer.
@@ -121,7 +121,7 @@ impl Link {
         self.stage = Stage::Greeting;
         self.is_beside = is_beside;
         self.began = Some(now);
-        self.question = None;
+        self.pending = None;
         self.earlier.clear();
     }
 
@@ -129,7 +129,7 @@ impl Link {
     pub fn close(&mut self, now: Instant) -> Closed {
         let had_joined = self.has_joined();
         self.stage = Stage::Closed;
-        self.question = None;
+        self.pending = None;
         self.earlier.clear();
         let lasted = self.began.map(|began| now.saturating_duration_since(began)).unwrap_or_default();
         Closed { had_joined, lasted }
@@ -183,17 +183,17 @@ impl Link {
     }
 
     /// Sets the tickerplant's protocol. Returns whether it was another or unknown.
-    pub fn speaks(&mut self, dialect: Dialect) -> bool {
+    pub fn set_dialect(&mut self, dialect: Dialect) -> bool {
         self.dialect.replace(dialect) != Some(dialect)
     }
 
     /// Takes a message. The caller handles objects and responses; others are kept here or dropped.
     pub fn receive(&mut self, header: &Header, body: &[u8]) -> Received {
         if header.kind == MessageKind::Response {
-            return self.question.take().map_or(Received::Passed, |question| Received::Response(question.about));
+            return self.pending.take().map_or(Received::Passed, |request| Received::Response(request.kind));
         }
-        match &self.question {
-            Some(question) if question.about.keeps_earlier() => {
+        match &self.pending {
+            Some(request) if request.kind.keeps_earlier() => {
                 self.earlier.push_back((*header, body.to_vec()));
                 Received::Passed
             }
@@ -217,42 +217,47 @@ impl Link {
 
     /// Returns the next queued message, unless a response or a fault comes first.
     pub fn next_earlier(&mut self) -> Option<(Header, Vec<u8>)> {
-        if self.is_asking() || self.has_fault() {
+        if self.awaits_response() || self.has_fault() {
             return None;
         }
         self.earlier.pop_front()
     }
 
     /// Returns whether a response is awaited.
-    pub fn is_asking(&self) -> bool {
-        self.question.is_some()
+    pub fn awaits_response(&self) -> bool {
+        self.pending.is_some()
     }
 
     /// Returns whether the awaited response is overdue.
     pub fn is_overdue(&self, now: Instant) -> bool {
-        self.question.is_some_and(|question| now >= question.by)
+        self.pending.is_some_and(|request| now >= request.by)
     }
 
     /// Sends a sync request to the tickerplant.
-    pub fn request(&mut self, about: About, now: Instant, question: impl FnOnce(&mut Writer<'_>)) -> Result<(), Fault> {
-        let request = message::message(MessageKind::Sync, question);
+    pub fn request(
+        &mut self,
+        kind: RequestKind,
+        now: Instant,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<(), Fault> {
+        let request = message::message(MessageKind::Sync, write);
         let request = request.map_err(|error| Fault::Fatal(format!("cannot query the tickerplant: {error}")))?;
         self.out.extend_from_slice(&request);
-        self.expect_answer(about, now);
+        self.expect_response(kind, now);
         Ok(())
     }
 
     /// Sends the request to join elastick's queue.
-    pub fn ask_to_join(&mut self, join: &Join, now: Instant) -> Result<(), Fault> {
+    pub fn send_join(&mut self, join: &Join, now: Instant) -> Result<(), Fault> {
         points::message(Boundary::NodeSends, names::JOIN);
         join.append(&mut self.out).map_err(|error| Fault::Fatal(format!("cannot join: {error}")))?;
-        self.expect_answer(About::Join, now);
+        self.expect_response(RequestKind::Join, now);
         Ok(())
     }
 
     /// Starts waiting for the response to a request in the send buffer.
-    fn expect_answer(&mut self, about: About, now: Instant) {
-        self.question = Some(Question { about, by: now.checked_add(ANSWER_WITHIN).unwrap_or(now) });
+    fn expect_response(&mut self, kind: RequestKind, now: Instant) {
+        self.pending = Some(PendingRequest { kind, by: now.checked_add(ANSWER_WITHIN).unwrap_or(now) });
     }
 
     /// Appends a message to the send buffer. Encoding fails only for names that cannot be represented, which were rejected on arrival.
@@ -339,9 +344,9 @@ impl Link {
 
     /// Returns the state as text, for the state fingerprint.
     pub fn shape(&self) -> String {
-        let about = self.question.map(|question| question.about);
+        let kind = self.pending.map(|request| request.kind);
         format!(
-            "{:?} dialect {:?} asks {about:?} earlier {:?} fault {:?} unsent {}",
+            "{:?} dialect {:?} asks {kind:?} earlier {:?} fault {:?} unsent {}",
             self.stage,
             self.dialect,
             self.earlier,
@@ -370,11 +375,11 @@ mod tests {
     #[test]
     fn messages_before_the_date_are_handled_before_those_behind_it() {
         let mut link = open();
-        link.request(About::Date, Instant::now(), |writer| writer.chars(".u.d")).expect("it is small");
+        link.request(RequestKind::Date, Instant::now(), |writer| writer.chars(".u.d")).expect("it is small");
         let update = header(MessageKind::Async);
         assert_eq!(link.receive(&update, b"a"), Received::Passed);
         assert_eq!(link.next_earlier(), None, "the response comes first");
-        assert_eq!(link.receive(&header(MessageKind::Response), b""), Received::Response(About::Date));
+        assert_eq!(link.receive(&header(MessageKind::Response), b""), Received::Response(RequestKind::Date));
         assert_eq!(link.receive(&update, b"b"), Received::Behind);
         let queued: Vec<_> = std::iter::from_fn(|| link.next_earlier()).map(|(_, body)| body).collect();
         assert_eq!(queued, [b"a", b"b"]);
@@ -384,7 +389,7 @@ mod tests {
     #[test]
     fn messages_before_a_join_are_dropped_as_its_response_starts_the_feed_anew() {
         let mut link = open();
-        link.expect_answer(About::Join, Instant::now());
+        link.expect_response(RequestKind::Join, Instant::now());
         assert_eq!(link.receive(&header(MessageKind::Async), b"a"), Received::Passed);
         assert!(!link.has_earlier());
     }

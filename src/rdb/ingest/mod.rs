@@ -33,7 +33,9 @@ use super::options::NodeOptions;
 use super::policy::{Phase, Policy, PolicyEvent};
 use super::shared::{Ending, Shared};
 use crate::env::Env;
+use crate::net::candidates::{Candidates, Terms};
 use crate::net::client::{Client, ClientError};
+use crate::protocol::check_serving;
 use crate::table::store::Store;
 use day::Day;
 use dialect::Dialect;
@@ -92,7 +94,7 @@ pub struct Identity {
     /// The fleet's group and this instance's name; empty without a fleet.
     pub group: String,
     pub instance: String,
-    /// Unique process name if the node's name was configured, as another process may have the same; otherwise empty.
+    /// Random id of this process, which tells it apart from another one of the same name; empty in a simulation in which names are unique.
     pub process: String,
 }
 
@@ -164,11 +166,12 @@ impl Ingest {
     pub fn run(&mut self, ready: impl FnOnce() + Send + 'static) {
         self.ready = Some(Box::new(ready));
         let mut is_logged = false;
+        let mut candidates = Candidates::new(self.options.tickerplant.clone(), check_serving);
+        let terms = Terms { timeout: ANSWER_WITHIN, limits: *self.link.limits(), explains: false };
         while !self.shared.is_ending() {
-            let address = &self.options.tickerplant;
-            let pause = match Client::connect(address, ANSWER_WITHIN, *self.link.limits()) {
+            let pause = match candidates.connect(terms) {
                 Ok(mut client) => {
-                    tracing::info!(tickerplant = %address, "connected to the tickerplant");
+                    tracing::info!(tickerplant = %candidates, "connected to the tickerplant");
                     is_logged = false;
                     client.set_keepalive(MAX_SILENCE);
                     let result = self.prove(&mut client).and_then(|()| self.session(&mut client));
@@ -185,7 +188,7 @@ impl Ingest {
         }
     }
 
-    pub(super) fn tell_ready(&mut self) {
+    pub(super) fn notify_ready(&mut self) {
         if let Some(ready) = self.ready.take() {
             ready();
         }

@@ -68,6 +68,10 @@ impl Ingest {
                 self.requests.set_standbys(nodes);
                 Ok(())
             }
+            ToNode::Unserved { updates } => {
+                self.requests.set_unserved(updates);
+                Ok(())
+            }
             ToNode::Replay(replay) => self.begin(replay),
             ToNode::Schema { schema, index } => self.apply_schema(schema, index),
             ToNode::End { date } => {
@@ -273,7 +277,7 @@ impl Ingest {
             Some(most) => {
                 let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
                 self.policy.keep_day(self.now_ns().saturating_add(most_ns));
-                shared.nudge();
+                shared.wake_loop();
             }
             None => tracing::error!(
                 "skipping .u.end[{}]: calls for earlier days are still running. This node drops its rows of that \

@@ -3,7 +3,7 @@
 use super::reading::{Order, PIECES, Piece, Read, Reading};
 use super::{Dialect, Fault, Ingest};
 use crate::env::Env;
-use crate::log::{Reads, Sample, parts};
+use crate::log::{self, Reads, Sample, parts};
 use crate::protocol::FromNode;
 use crate::protocol::tables::recorded_schema;
 use crate::rdb::update;
@@ -19,7 +19,7 @@ const MAX_HANG: Duration = Duration::from_secs(15);
 /// Number of reader threads hanging in the file system after which the log is not read any more.
 const MAX_HANGING: usize = 2;
 /// Longest wait for a piece per event-loop iteration.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// Size of a piece: this fraction of the node's budget, within bounds.
 const CHUNK_PARTS: u64 = 64 * PIECES;
 const MIN_CHUNK_BYTES: u64 = 64 << 10;
@@ -53,7 +53,7 @@ pub(super) enum Step {
 }
 
 /// What to read of a log, and how.
-pub(super) struct Wanted {
+pub(super) struct ReplayRequest {
     pub path: PathBuf,
     pub samples: Vec<Sample>,
     pub next: u64,
@@ -101,8 +101,8 @@ impl Replays {
     ///
     /// # Errors
     /// Why the log cannot be read on this host.
-    pub fn start(&mut self, wanted: Wanted) -> Result<(), String> {
-        let Wanted { path, samples, next, until, limits, is_beside, after } = wanted;
+    pub fn start(&mut self, request: ReplayRequest) -> Result<(), String> {
+        let ReplayRequest { path, samples, next, until, limits, is_beside, after } = request;
         if self.readings.load(Ordering::SeqCst) >= MAX_HANGING {
             return Err(format!("reads of {} hang on this host", path.display()));
         }
@@ -120,7 +120,7 @@ impl Replays {
     /// Waits shortly for the next piece. No replay is in progress until [`Replays::took`] continues it.
     pub fn step(&mut self) -> Step {
         let Some(mut replay) = self.current.take() else { return Step::Nothing };
-        match replay.reading.next(LOOK) {
+        match replay.reading.next(POLL) {
             Ok(Some(piece)) => Step::Piece(replay, piece),
             Ok(None) if self.env.clock.now() < replay.by => {
                 self.current = Some(replay);
@@ -162,7 +162,8 @@ impl Ingest {
         let log = log.filter(|_| self.options.subscription.symbols.is_empty());
         let Some(path) = log else { return self.be_fed(after, "the log cannot be read on this host") };
         let (limits, is_beside) = (*self.link.limits(), self.link.is_beside());
-        if let Err(reason) = self.replays.start(Wanted { path, samples, next, until, limits, is_beside, after }) {
+        if let Err(reason) = self.replays.start(ReplayRequest { path, samples, next, until, limits, is_beside, after })
+        {
             self.be_fed(after, &reason);
         }
     }
@@ -238,6 +239,7 @@ impl Ingest {
                 let (function, table) = (other.function.escape_ascii(), other.table.escape_ascii());
                 self.refuse(&format!("record {index} of the log calls {function} for table {table}, not upd"));
             }
+            None if log::is_sequence(record) => self.intake.skip(),
             None => {
                 tracing::warn!(%index, "the log's record is not an update");
                 self.intake.skip();
@@ -264,23 +266,31 @@ mod tests {
     use super::super::reading::on_a_thread;
     use super::*;
 
-    fn wanted(after: After) -> Wanted {
+    fn request(after: After) -> ReplayRequest {
         let path = PathBuf::from("/there/is/no/such/log2030.01.01");
-        Wanted { path, samples: Vec::new(), next: 3, until: 9, limits: Limits::default(), is_beside: true, after }
+        ReplayRequest {
+            path,
+            samples: Vec::new(),
+            next: 3,
+            until: 9,
+            limits: Limits::default(),
+            is_beside: true,
+            after,
+        }
     }
 
     #[test]
     fn a_log_is_not_read_any_more_while_threads_hang_in_it() {
         let mut replays = Replays::new(Env::system(), on_a_thread, 1 << 20, 1 << 20);
         replays.readings.store(MAX_HANGING, Ordering::SeqCst);
-        let refused = replays.start(wanted(After::Feed));
+        let refused = replays.start(request(After::Feed));
         assert!(refused.is_err_and(|reason| reason.contains("hang on this host")) && !replays.is_on());
     }
 
     #[test]
     fn a_stopped_replay_tells_what_was_to_follow_once() {
         let mut replays = Replays::new(Env::system(), on_a_thread, 1 << 20, 1 << 20);
-        replays.start(wanted(After::Rebuilt)).expect("a thread starts");
+        replays.start(request(After::Rebuilt)).expect("a thread starts");
         assert_eq!((replays.stop(), replays.stop(), replays.is_on()), (Some(After::Rebuilt), None, false));
     }
 

@@ -24,11 +24,13 @@ pub(super) struct Requests {
     missing: Option<Demand>,
     /// Standbys behind this node, as reported by the tickerplant.
     standbys: Option<u64>,
+    /// Updates of the queue that no connected node serves, as reported by the tickerplant.
+    unserved: u64,
 }
 
 impl Requests {
     pub fn new((sender, answers): (Sender<FleetRequest>, Receiver<FleetReply>)) -> Requests {
-        Requests { sender, answers, desired: None, missing: None, standbys: None }
+        Requests { sender, answers, desired: None, missing: None, standbys: None, unserved: 0 }
     }
 
     /// The fleet thread lives as long as this one. If it died, no reply comes and the policy repeats the request.
@@ -46,6 +48,14 @@ impl Requests {
 
     pub fn set_standbys(&mut self, nodes: u64) {
         self.standbys = Some(nodes);
+    }
+
+    pub fn unserved(&self) -> u64 {
+        self.unserved
+    }
+
+    pub fn set_unserved(&mut self, updates: u64) {
+        self.unserved = updates;
     }
 
     /// Sets the capacity of a live node's successor from its position in the queue.

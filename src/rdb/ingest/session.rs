@@ -1,7 +1,7 @@
 //! One connection to the tickerplant as a state machine over bytes: requests, responses, and the work between messages.
 //! The caller owns the socket.
 
-use super::link::{About, Received};
+use super::link::{Received, RequestKind};
 use super::{Fault, Ingest};
 use crate::net::client::{self, ClientError};
 use crate::rdb::capacity::FleetRequest;
@@ -21,7 +21,7 @@ impl Ingest {
     /// Returns whether to read messages now. A tickerplant in q sends the feed at once; it stays in the socket until
     /// the log is replayed.
     pub fn listens(&self) -> bool {
-        !self.replays.is_on() || self.link.is_native() || self.link.is_asking()
+        !self.replays.is_on() || self.link.is_native() || self.link.awaits_response()
     }
 
     /// Returns whether there is work besides waiting for messages.
@@ -35,8 +35,8 @@ impl Ingest {
             Received::Object => self.object(header, body),
             Received::Passed => true,
             Received::Behind => false,
-            Received::Response(about) => {
-                if let Err(fault) = self.answer(about, header, body) {
+            Received::Response(kind) => {
+                if let Err(fault) = self.answer(kind, header, body) {
                     self.link.fail(fault);
                 }
                 false
@@ -65,15 +65,15 @@ impl Ingest {
         if let Some(fault) = self.link.take_fault() {
             return Err(fault);
         }
-        if self.link.is_asking() {
+        if self.link.awaits_response() {
             return match self.link.is_overdue(self.env.clock.now()) {
                 true => Err(ClientError::Timeout.into()),
                 false => Ok(()),
             };
         }
         self.replay_on()?;
-        if self.day.asks() {
-            return self.link.request(About::Date, self.env.clock.now(), |writer| writer.chars(".u.d"));
+        if self.day.takes_unknown() {
+            return self.link.request(RequestKind::Date, self.env.clock.now(), |writer| writer.chars(".u.d"));
         }
         if self.link.rejoins() {
             // A window was assigned while the fleet refused to end this node: what is under way for it belongs to the join before.
@@ -115,20 +115,20 @@ impl Ingest {
 
     /// Returns the pause before the next connection attempt, with jitter.
     pub fn next_pause(&mut self) -> Duration {
-        self.tell_ready();
+        self.notify_ready();
         self.watch();
         self.link.next_pause(0.5 + fastrand::f64() / 2.0)
     }
 
-    fn answer(&mut self, about: About, header: &Header, body: &[u8]) -> Result<(), Fault> {
+    fn answer(&mut self, kind: RequestKind, header: &Header, body: &[u8]) -> Result<(), Fault> {
         let limits = *self.link.limits();
         let answer = client::view(header, body, &limits);
-        match about {
-            About::Join => self.join_answered(answer),
-            About::HasQueue => self.has_queue_answered(answer),
-            About::Schemas => self.schemas_answered(answer),
-            About::Subscribe => self.subscribe_answered(answer),
-            About::Date => self.date_answered(answer),
+        match kind {
+            RequestKind::Join => self.join_answered(answer),
+            RequestKind::HasQueue => self.has_queue_answered(answer),
+            RequestKind::Schemas => self.schemas_answered(answer),
+            RequestKind::Subscribe => self.subscribe_answered(answer),
+            RequestKind::Date => self.date_answered(answer),
         }
     }
 }

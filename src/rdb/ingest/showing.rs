@@ -26,6 +26,7 @@ impl Ingest {
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
             refused: Some(self.intake.refused()),
+            fleet_max: self.policy.fleet_max(),
         };
         self.link.post(FromNode::Status(status));
     }
@@ -45,6 +46,8 @@ impl Ingest {
             shown_at: self.env.clock.now(),
             live_since: self.progress.live_since().filter(|_| self.policy.phase() == Phase::Live),
             waiting: self.requests.standbys(),
+            updates_unserved: self.requests.unserved(),
+            fleet_max: self.policy.fleet_max(),
             protocol: self.link.dialect().map_or("", Dialect::name),
             date: self.day.date(),
             next: self.intake.next(),

@@ -3,6 +3,7 @@ use super::*;
 use crate::config::options::Protocol;
 use crate::config::units::Scale;
 use crate::log::Proof;
+use crate::metrics::health::Level;
 use crate::net::message;
 use crate::protocol::foreign::{self, Replay};
 use crate::protocol::{FromNode, Live, Rebuild, ToNode};
@@ -35,76 +36,85 @@ fn node() -> (Ingest, Receiver<FleetRequest>, Sender<FleetReply>) {
         instance: name(),
         process: String::new(),
     };
-    let ((asks, asked), (answers, answered)) = (channel(), channel());
+    let ((request_sender, requests), (answers, answer_receiver)) = (channel(), channel());
     let meter = Meter::of_budget(BUDGET_BYTES);
-    let ingest = Ingest::new(Env::system(), Arc::new(options()), identity, shared, store, meter, (asks, answered));
-    (ingest.expect("a budget needs no figures of the system"), asked, answers)
+    let ingest = Ingest::new(
+        Env::system(),
+        Arc::new(options()),
+        identity,
+        shared,
+        store,
+        meter,
+        (request_sender, answer_receiver),
+    );
+    (ingest.expect("a budget needs no figures of the system"), requests, answers)
 }
 
 /// The lists of joined instances that a node has sent to its fleet thread.
-fn watched(asked: &Receiver<FleetRequest>) -> Vec<Vec<String>> {
-    let joined = |ask| match ask {
+fn watched(requests: &Receiver<FleetRequest>) -> Vec<Vec<String>> {
+    let joined = |request| match request {
         FleetRequest::Joined(names) => Some(names),
         _ => None,
     };
-    asked.try_iter().filter_map(joined).collect()
+    requests.try_iter().filter_map(joined).collect()
 }
 
 #[test]
 fn a_node_that_has_rolled_watches_launches_while_its_tickerplant_says_so() {
-    let (mut node, asked, _answers) = node();
+    let (mut node, requests, _answers) = node();
     let joined = || vec!["n1".to_string(), "n2".to_string()];
     node.step(PolicyEvent::BecameLive);
     node.react(ToNode::Group { desired: 2, joined: joined() });
     node.step(PolicyEvent::Memory { used_bytes: BUDGET_BYTES, budget_bytes: BUDGET_BYTES });
-    assert_eq!(watched(&asked), [vec![], joined(), vec![]], "what it knew is of the time before it rolled");
+    assert_eq!(watched(&requests), [vec![], joined(), vec![]], "what it knew is of the time before it rolled");
     node.react(ToNode::Group { desired: 3, joined: joined() });
     node.react(ToNode::Group { desired: 3, joined: Vec::new() });
-    assert_eq!(watched(&asked), [joined(), vec![]]);
+    assert_eq!(watched(&requests), [joined(), vec![]]);
 }
 
 #[test]
 fn a_request_under_way_is_for_fewer_nodes_once_fewer_are_needed() {
-    let (mut node, asked, _answers) = node();
+    let (mut node, requests, _answers) = node();
     node.step(PolicyEvent::BecameLive);
     for desired in [3, 2, 2] {
         node.react(ToNode::Group { desired, joined: vec!["n1".to_string()] });
     }
-    let fewer: Vec<FleetRequest> = asked.try_iter().filter(|ask| matches!(ask, FleetRequest::AtMost(_))).collect();
+    let fewer: Vec<FleetRequest> =
+        requests.try_iter().filter(|request| matches!(request, FleetRequest::AtMost(_))).collect();
     assert_eq!(fewer, [FleetRequest::AtMost(2)]);
 }
 
 #[test]
 fn the_end_of_the_day_clears_requests_to_the_fleet() {
-    let (mut node, asked, _answers) = node();
+    let (mut node, requests, _answers) = node();
     node.react(ToNode::End { date: 10_957 });
-    assert!(asked.try_iter().any(|ask| ask == FleetRequest::DayEnd));
+    assert!(requests.try_iter().any(|request| request == FleetRequest::DayEnd));
 }
 
 /// A node of elastick's tickerplant on a day, with the day that it was in when it joined.
 pub(super) fn node_on(date: i32, missed_date: Option<i32>) -> (Ingest, Receiver<FleetRequest>, Sender<FleetReply>) {
-    let (mut node, asked, answers) = node();
-    node.link.speaks(Dialect::Elastick);
+    let (mut node, requests, answers) = node();
+    node.link.set_dialect(Dialect::Elastick);
     missed_date.into_iter().chain([date]).for_each(|date| node.day.joined(date, 0));
-    (node, asked, answers)
+    (node, requests, answers)
 }
 
 #[test]
 fn the_end_of_a_day_that_was_missed_is_heeded_after_joining_on_the_next() {
-    let (mut node, asked, _answers) = node_on(10_958, Some(10_957));
+    let (mut node, requests, _answers) = node_on(10_958, Some(10_957));
     node.react(ToNode::End { date: 10_957 });
-    assert!(asked.try_iter().any(|ask| ask == FleetRequest::DayEnd));
+    assert!(requests.try_iter().any(|request| request == FleetRequest::DayEnd));
 }
 
 #[test]
 fn the_end_of_a_day_before_this_node_came_is_not_its_own() {
-    let (mut node, asked, _answers) = node_on(10_958, None);
+    let (mut node, requests, _answers) = node_on(10_958, None);
     node.react(ToNode::End { date: 10_957 });
-    assert!(asked.try_iter().all(|ask| ask != FleetRequest::DayEnd));
+    assert!(requests.try_iter().all(|request| request != FleetRequest::DayEnd));
 }
 
 /// Passes one message to a node.
-fn say(node: &mut Ingest, kind: MessageKind, build: impl FnOnce(&mut Writer<'_>)) {
+fn deliver(node: &mut Ingest, kind: MessageKind, build: impl FnOnce(&mut Writer<'_>)) {
     let bytes = message::message(kind, build).expect("it is small");
     let mut frames = FrameReader::new(Limits::default());
     frames.extend(&bytes);
@@ -114,26 +124,26 @@ fn say(node: &mut Ingest, kind: MessageKind, build: impl FnOnce(&mut Writer<'_>)
 
 #[test]
 fn a_day_that_ends_before_the_node_knows_its_date_ends_for_the_node_too() {
-    let (mut node, asked, _answers) = node_on(10_957, None);
+    let (mut node, requests, _answers) = node_on(10_957, None);
     node.intake.open(0, None);
     node.step(PolicyEvent::BecameLive);
     node.react(ToNode::End { date: 10_957 });
     node.turn().expect("it requests the date");
     // Sent already; the response is about the day after it.
-    say(&mut node, MessageKind::Async, |writer| {
+    deliver(&mut node, MessageKind::Async, |writer| {
         writer.list_head(2);
         writer.symbol(".u.end");
         writer.atom_date(10_958);
     });
-    say(&mut node, MessageKind::Response, |writer| writer.atom_date(10_959));
+    deliver(&mut node, MessageKind::Response, |writer| writer.atom_date(10_959));
     node.turn().expect("nothing is wrong");
-    assert_eq!(asked.try_iter().filter(|ask| *ask == FleetRequest::DayEnd).count(), 2);
+    assert_eq!(requests.try_iter().filter(|request| *request == FleetRequest::DayEnd).count(), 2);
     assert_eq!(node.day.date(), Some(10_959));
 }
 
 #[test]
 fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connection() {
-    let (mut node, _asked, _answers) = node_on(10_957, None);
+    let (mut node, _requests, _answers) = node_on(10_957, None);
     node.intake.open(3, None);
     node.step(PolicyEvent::BecameLive);
     let update = Update { table: b"trade", names: None, count: 0, objects: &[], index: Some(5) };
@@ -147,7 +157,7 @@ fn a_node_that_is_fed_another_update_than_the_next_resumes_over_another_connecti
 
 #[test]
 fn a_draining_node_gives_back_new_windows() {
-    let (mut node, _asked, _answers) = node();
+    let (mut node, _requests, _answers) = node();
     node.step(PolicyEvent::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
     let (tables, date, log, samples) = (Vec::new(), 10_957, None, Vec::new());
@@ -160,8 +170,8 @@ fn a_draining_node_gives_back_new_windows() {
 
 #[test]
 fn a_draining_node_gives_back_a_window_of_a_tickerplant_in_q() {
-    let (mut node, _asked, answers) = node();
-    node.link.speaks(Dialect::Paper);
+    let (mut node, _requests, answers) = node();
+    node.link.set_dialect(Dialect::Paper);
     node.step(PolicyEvent::DayEnd);
     assert_eq!(node.policy.phase(), Phase::Terminated);
     node.react(ToNode::Replay(Replay { tables: Vec::new(), log: None, first: 3, tip: 9 }));
@@ -176,9 +186,9 @@ fn a_draining_node_gives_back_a_window_of_a_tickerplant_in_q() {
 
 #[test]
 fn a_node_that_its_fleet_keeps_joins_again_on_a_new_connection_if_it_has_got_a_window() {
-    let (mut node, _asked, answers) = node();
+    let (mut node, _requests, answers) = node();
     greeted(&mut node);
-    node.link.speaks(Dialect::Elastick);
+    node.link.set_dialect(Dialect::Elastick);
     node.step(PolicyEvent::DayEnd);
     answers.send(FleetReply::TerminateRefused).expect("the node listens");
     node.watch();
@@ -191,7 +201,7 @@ fn a_node_that_its_fleet_keeps_joins_again_on_a_new_connection_if_it_has_got_a_w
 
 /// A node whose window of the table `a`, of longs, begins at 3.
 pub(super) fn node_with_a_window() -> (Ingest, Receiver<FleetRequest>, Sender<FleetReply>) {
-    let (mut node, asked, answers) = node_on(10_957, None);
+    let (mut node, requests, answers) = node_on(10_957, None);
     let column = ColumnSchema { name: symbol("n"), ty: 7, attr: Attr::None };
     let tables = vec![Schema { name: symbol("a"), keys: 0, columns: vec![column] }];
     node.react(ToNode::Live(Live {
@@ -204,7 +214,7 @@ pub(super) fn node_with_a_window() -> (Ingest, Receiver<FleetRequest>, Sender<Fl
         tables,
         samples: Vec::new(),
     }));
-    (node, asked, answers)
+    (node, requests, answers)
 }
 
 /// Marks the connection as joined.
@@ -253,8 +263,8 @@ fn a_query_does_not_see_later_updates() {
 
 /// Passes a join response of a tickerplant with this log, epoch and writer to a node.
 fn joined(node: &mut Ingest, log: u64, epoch: i64, writer: u64, drop: bool) -> Result<(), Fault> {
-    node.opened(true).expect("it asks to join");
-    say(node, MessageKind::Response, |w| {
+    node.opened(true).expect("it failures to join");
+    deliver(node, MessageKind::Response, |w| {
         w.dict_head();
         w.symbols(["epoch", "date", "tip", "log", "tables", "drop", "id", "writer"]);
         w.list_head(8);
@@ -297,11 +307,16 @@ fn a_log_that_became_another_while_the_tickerplant_takes_the_rows_for_its_own_is
 fn an_old_writer_of_the_same_log_is_rejected_and_health_says_so() {
     let (mut node, ..) = node_with_a_window();
     joined(&mut node, 1, 7, 1, false).expect("the first that it learns of");
-    let health = |node: &Ingest| crate::rdb::figures::health(&node.shared, 70.0);
+    let health = |node: &Ingest| {
+        let name = |text: &str| crate::table::symbol::intern(text.as_bytes()).expect("room for a symbol");
+        let policy = node.options.policy.clone();
+        let constants = crate::rdb::report::Constants { node: name("n1"), queue: name("rdb"), port: 0, policy };
+        crate::rdb::figures::health(&node.shared, &constants, &node.options.limits, &[])
+    };
     assert!(health(&node).is_ok());
     let result = joined(&mut node, 1, 6, 3, false);
     assert!(matches!(result, Err(Fault::Connection(_))), "{result:?}");
-    assert!(health(&node).is_err_and(|reason| reason.contains("replaced")));
+    assert!(health(&node).level() == Level::Failed && health(&node).to_string().contains("replaced"));
     assert!(node.intake.open_window().is_some(), "its rows are of the writer that replaced that one");
     joined(&mut node, 1, 8, 4, false).expect("the next writer");
     assert!(health(&node).is_ok());
@@ -310,10 +325,10 @@ fn an_old_writer_of_the_same_log_is_rejected_and_health_says_so() {
 #[test]
 fn a_log_that_was_moved_is_retried_at_growing_intervals() {
     let (mut node, ..) = node_with_a_window();
-    let mut asks = |times: u32| -> Vec<Duration> {
+    let mut failures = |times: u32| -> Vec<Duration> {
         (0..times).map(|_| node.ended(Err(Fault::NoLog("nothing is there".to_string())))).collect()
     };
-    let pauses = asks(20);
+    let pauses = failures(20);
     assert!(pauses.is_sorted() && pauses.iter().skip(10).all(|pause| *pause == PAUSE_WITHOUT_LOG), "{pauses:?}");
     assert!(
         pauses.iter().take(3).sum::<Duration>() < MAX_PAUSE,

@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use super::Policy;
-use super::leave::Why;
+use super::leave::LeaveReason;
 
 /// Input of the policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub enum PolicyEvent {
     /// Measured time from requesting a node until it waited in the queue.
     LeadTime { lead_ns: i64 },
     /// The instance or the process is about to end: the node drains until `by_ns` at the latest, then may wait up to 10 s more for its fleet.
-    Leave { by_ns: i64, why: Why },
+    Leave { by_ns: i64, why: LeaveReason },
     /// Other nodes hold what this node held, or it held nothing.
     Left,
     /// The fleet has acknowledged [`Action::Release`].
@@ -58,8 +58,8 @@ pub enum ScaleAnswer {
     Granted,
     /// Rejected or unanswered: retried with growing pauses.
     Refused,
-    /// The group is at its maximum: retried at the longest pause.
-    AtMaximum,
+    /// The group stays at this many instances, its maximum: retried at the longest pause.
+    AtMaximum { instances: u32 },
 }
 
 /// Output of the policy, to be carried out by the ingest thread.

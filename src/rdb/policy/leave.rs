@@ -5,9 +5,9 @@ use super::{Action, Phase, Policy};
 
 /// Why a node leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum LeaveReason {
     /// The process was asked to end, and its fleet did not confirm that it launches a replacement.
-    Asked,
+    Requested,
     /// The server is being reclaimed while the fleet still counts it. The takeover needed one more node, so the
     /// instance ends with the capacity reduced by one.
     Interrupted,
@@ -18,7 +18,7 @@ pub enum Why {
 /// A leave in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leave {
-    why: Why,
+    reason: LeaveReason,
     /// The node held windows, whose takeover needs another node.
     handed_on: bool,
 }
@@ -33,20 +33,20 @@ impl Policy {
     }
 
     /// Returns why the node is leaving; `None` if it is not.
-    pub fn leaves(&self) -> Option<Why> {
-        self.leave.map(|leave| leave.why)
+    pub fn leaves(&self) -> Option<LeaveReason> {
+        self.leave.map(|leave| leave.reason)
     }
 
-    pub(super) fn leave(&mut self, by_ns: i64, why: Why, now_ns: i64, out: &mut Vec<Action>) {
+    pub(super) fn leave(&mut self, by_ns: i64, reason: LeaveReason, now_ns: i64, out: &mut Vec<Action>) {
         let rolls = self.phase == Phase::Live;
         let handed_on = match self.phase {
-            Phase::Ending { .. } | Phase::Terminated | Phase::Released { .. } => return self.hurry(why, out),
+            Phase::Ending { .. } | Phase::Terminated | Phase::Released { .. } => return self.hurry(reason, out),
             Phase::Leaving { by_ns: before_ns } => {
                 // SIGTERM says nothing about a replacement: keep what the fleet said.
-                let why = if why == Why::Asked { self.leaves().unwrap_or(why) } else { why };
-                let again = self.leaves() != Some(why);
+                let reason = if reason == LeaveReason::Requested { self.leaves().unwrap_or(reason) } else { reason };
+                let again = self.leaves() != Some(reason);
                 self.phase = Phase::Leaving { by_ns: before_ns.min(by_ns) };
-                self.leave = self.leave.map(|leave| Leave { why, ..leave });
+                self.leave = self.leave.map(|leave| Leave { reason, ..leave });
                 if again {
                     out.push(Action::Announce);
                 }
@@ -54,7 +54,7 @@ impl Policy {
             }
             Phase::Live => {
                 // A group that ends a node launches a replacement itself, unless the operator is shrinking it.
-                if why != Why::Replaced && !self.wants_successor {
+                if reason != LeaveReason::Replaced && !self.wants_successor {
                     self.scale_out(now_ns, out);
                 }
                 true
@@ -67,7 +67,7 @@ impl Policy {
             Phase::Waiting => false,
         };
         self.phase = Phase::Leaving { by_ns };
-        self.leave = Some(Leave { why, handed_on });
+        self.leave = Some(Leave { reason, handed_on });
         out.push(Action::Announce);
         if rolls {
             // After the announcement, so that the number requested for the successor does not count this node.
@@ -76,11 +76,11 @@ impl Policy {
     }
 
     /// The node is ending already: shortens what is left.
-    fn hurry(&mut self, why: Why, out: &mut Vec<Action>) {
-        match (why, self.phase) {
-            (Why::Asked, _) => out.push(Action::End),
+    fn hurry(&mut self, reason: LeaveReason, out: &mut Vec<Action>) {
+        match (reason, self.phase) {
+            (LeaveReason::Requested, _) => out.push(Action::End),
             // The rows are dropped or about to be: the fleet need not wait.
-            (Why::Replaced, Phase::Terminated) => out.push(Action::Release),
+            (LeaveReason::Replaced, Phase::Terminated) => out.push(Action::Release),
             _ => {}
         }
     }
@@ -95,8 +95,8 @@ impl Policy {
         self.phase = Phase::Released { by_ns: by_ns.max(now_ns.saturating_add(RELEASE_WITHIN_NS)) };
         self.unprotect(out);
         out.push(match leave {
-            Leave { why: Why::Asked, .. } => Action::End,
-            Leave { why: Why::Interrupted, handed_on: true } => Action::Terminate,
+            Leave { reason: LeaveReason::Requested, .. } => Action::End,
+            Leave { reason: LeaveReason::Interrupted, handed_on: true } => Action::Terminate,
             _ => Action::Release,
         });
     }

@@ -132,9 +132,28 @@ fn a_rejection_is_repeated_with_growing_pauses() {
 fn at_the_groups_maximum_requests_are_rare() {
     let mut policy = live(Scale::At(60.0));
     step(&mut policy, at_percent(60), 0);
-    step(&mut policy, PolicyEvent::ScaleAnswer(ScaleAnswer::AtMaximum), 0);
+    assert_eq!(policy.fleet_max(), None);
+    step(&mut policy, PolicyEvent::ScaleAnswer(ScaleAnswer::AtMaximum { instances: 3 }), 0);
     assert_eq!(step(&mut policy, PolicyEvent::Tick, 59 * S), []);
     assert_eq!(step(&mut policy, PolicyEvent::Tick, 60 * S), [Action::ScaleOut]);
+    assert_eq!(policy.fleet_max(), Some(3), "until the fleet answers again");
+    step(&mut policy, PolicyEvent::ScaleAnswer(ScaleAnswer::Granted), 61 * S);
+    assert_eq!(policy.fleet_max(), None);
+}
+
+#[test]
+fn the_groups_maximum_matters_only_to_a_live_node_of_the_day() {
+    let at_maximum = PolicyEvent::ScaleAnswer(ScaleAnswer::AtMaximum { instances: 3 });
+    let mut policy = live(Scale::At(60.0));
+    step(&mut policy, at_percent(60), 0);
+    step(&mut policy, at_maximum, 0);
+    step(&mut policy, PolicyEvent::DayEnd, S);
+    assert_eq!(policy.fleet_max(), None);
+    let mut policy = live(Scale::At(60.0));
+    step(&mut policy, at_percent(60), 0);
+    step(&mut policy, at_maximum, 0);
+    step(&mut policy, at_percent(85), S);
+    assert_eq!((policy.phase(), policy.fleet_max()), (Phase::Rolled, None));
 }
 
 #[test]
@@ -395,7 +414,7 @@ fn any_event() -> impl Strategy<Value = PolicyEvent> {
         (0..3u64).prop_map(PolicyEvent::QueriesInFlight),
         Just(PolicyEvent::ScaleAnswer(ScaleAnswer::Granted)),
         Just(PolicyEvent::ScaleAnswer(ScaleAnswer::Refused)),
-        Just(PolicyEvent::ScaleAnswer(ScaleAnswer::AtMaximum)),
+        Just(PolicyEvent::ScaleAnswer(ScaleAnswer::AtMaximum { instances: 3 })),
         Just(PolicyEvent::NodesMissing),
         Just(PolicyEvent::TerminateRefused),
         (0..100 * S).prop_map(|lead_ns| PolicyEvent::LeadTime { lead_ns }),

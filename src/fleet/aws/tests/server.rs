@@ -50,7 +50,7 @@ type Answers = Mutex<HashMap<String, Vec<Reply>>>;
 pub struct Server {
     pub url: String,
     answers: Arc<Answers>,
-    asked: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
@@ -58,12 +58,12 @@ impl Server {
     pub fn of_an_instance() -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
-        let server = Server { url, answers: Arc::default(), asked: Arc::default() };
-        let (answers, asked) = (Arc::clone(&server.answers), Arc::clone(&server.asked));
+        let server = Server { url, answers: Arc::default(), requests: Arc::default() };
+        let (answers, requests) = (Arc::clone(&server.answers), Arc::clone(&server.requests));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
-                std::thread::spawn(move || serve(stream, &answers, &asked));
+                let (answers, requests) = (Arc::clone(&answers), Arc::clone(&requests));
+                std::thread::spawn(move || serve(stream, &answers, &requests));
             }
         });
         let credentials = r#"{"Code":"Success","Type":"AWS-HMAC","AccessKeyId":"k","SecretAccessKey":"s","Token":"t",
@@ -105,16 +105,16 @@ impl Server {
 
     /// Returns how often a path or action was requested.
     pub fn count(&self, what: &str) -> usize {
-        self.asked(what).len()
+        self.requests(what).len()
     }
 
-    pub fn asked(&self, what: &str) -> Vec<Request> {
-        let asked = self.asked.lock().expect("no panic");
-        asked.iter().filter(|request| request.what == what).cloned().collect()
+    pub fn requests(&self, what: &str) -> Vec<Request> {
+        let requests = self.requests.lock().expect("no panic");
+        requests.iter().filter(|request| request.what == what).cloned().collect()
     }
 }
 
-fn serve(stream: TcpStream, answers: &Answers, asked: &Mutex<Vec<Request>>) {
+fn serve(stream: TcpStream, answers: &Answers, requests: &Mutex<Vec<Request>>) {
     let mut writer = stream.try_clone().expect("a socket");
     let mut reader = BufReader::new(stream);
     while let Some((method, path, headers, body)) = read(&mut reader) {
@@ -133,7 +133,7 @@ fn serve(stream: TcpStream, answers: &Answers, asked: &Mutex<Vec<Request>>) {
             respond(&mut writer, 401, "", "");
             continue;
         }
-        asked.lock().expect("no panic").push(Request { what: what.clone(), body });
+        requests.lock().expect("no panic").push(Request { what: what.clone(), body });
         let mut answers = answers.lock().expect("no panic");
         let reply = match answers.get_mut(&what) {
             Some(replies) if replies.len() > 1 => Some(replies.remove(0)),

@@ -1,21 +1,21 @@
-//! A fleet that only logs the calls it receives.
+//! The fleet of a node without one: nobody starts or ends nodes.
 
 use super::{Capacity, Description, Fleet, FleetError, Identity, Notice};
 
-/// Fleet of a node without a group: logs requests and grants them.
+/// Stands for the fleet of a node that has none. It grants requests, because somebody may start the node by hand.
 #[derive(Debug)]
-pub struct DryRun {
+pub struct NoFleet {
     identity: Identity,
     desired: u32,
 }
 
-impl DryRun {
-    pub fn new(instance: &str) -> DryRun {
-        DryRun { identity: Identity { instance: instance.to_string(), group: String::new() }, desired: 1 }
+impl NoFleet {
+    pub fn new(instance: &str) -> NoFleet {
+        NoFleet { identity: Identity { instance: instance.to_string(), group: String::new() }, desired: 1 }
     }
 }
 
-impl Fleet for DryRun {
+impl Fleet for NoFleet {
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -30,22 +30,20 @@ impl Fleet for DryRun {
         })
     }
 
+    fn exists(&self) -> bool {
+        false
+    }
+
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
-        if desired > self.desired {
-            tracing::info!("dry run: would raise the desired capacity from {} to {desired}", self.desired);
-            self.desired = desired;
-        }
+        self.desired = self.desired.max(desired);
         Ok(Capacity::Granted { desired: self.desired })
     }
 
     fn ready(&mut self) -> Result<(), FleetError> {
-        tracing::info!("dry run: {} is ready", self.identity.instance);
         Ok(())
     }
 
-    fn protect(&mut self, on: bool) -> Result<(), FleetError> {
-        let word = if on { "protect" } else { "no longer protect" };
-        tracing::info!("dry run: would {word} {} from scale-in", self.identity.instance);
+    fn protect(&mut self, _: bool) -> Result<(), FleetError> {
         Ok(())
     }
 
@@ -54,17 +52,14 @@ impl Fleet for DryRun {
     }
 
     fn released(&mut self) -> Result<(), FleetError> {
-        tracing::info!("dry run: would release {}", self.identity.instance);
         Ok(())
     }
 
-    fn replace(&mut self, instance: &str) -> Result<(), FleetError> {
-        tracing::info!("dry run: would replace {instance}");
+    fn replace(&mut self, _: &str) -> Result<(), FleetError> {
         Ok(())
     }
 
     fn terminate_me(&mut self) -> Result<(), FleetError> {
-        tracing::info!("dry run: would terminate {} and take one off the desired capacity", self.identity.instance);
         self.desired = self.desired.saturating_sub(1);
         Ok(())
     }
@@ -76,7 +71,7 @@ mod tests {
 
     #[test]
     fn asking_twice_is_asking_once() {
-        let mut fleet = DryRun::new("n1");
+        let mut fleet = NoFleet::new("n1");
         for _ in 0..2 {
             assert_eq!(fleet.at_least(3).unwrap(), Capacity::Granted { desired: 3 });
         }

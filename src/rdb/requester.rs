@@ -1,4 +1,4 @@
-//! On whose behalf a node evaluates: the client of a message, or the process itself.
+//! The requester of an evaluation, whose rights it has: the client of a message, or the process itself.
 
 use super::entitled;
 use super::pool::{Job, Line};
@@ -12,20 +12,31 @@ use crate::q::host::{self, Caller};
 use crate::table::{Sym, symbol};
 use std::sync::Arc;
 
+/// Owner id of handles that code of the owner has opened.
+const OWNER: u64 = 0;
+
 /// Caller of an evaluation.
 #[derive(Debug, Default)]
-pub struct Asker {
+pub struct Requester {
     pub asking: Asking,
     pub request: Option<SyncRequest>,
     /// It runs on a query thread, not on one of the handlers'.
     pub is_query: bool,
     /// The user's grants, if the user may not query everything.
     pub restricted: Option<Arc<Grants>>,
-    /// Owner id of the handles that it opens: a connection's number, 0 for the process itself.
+    /// A message on a connection that code of the owner has opened, as a gateway's to its workers: it may answer any client's deferred
+    /// request.
+    pub is_callback: bool,
+    /// Owner id of the handles that it opens: a connection's number, or [`OWNER`].
     pub owner: u64,
 }
 
-impl Asker {
+impl Requester {
+    /// Whether the caller sees the node's figures of all rows.
+    pub(super) fn sees_figures(&self) -> bool {
+        self.restricted.as_ref().is_none_or(|grants| grants.operator)
+    }
+
     /// What a caller may see of a table.
     pub(super) fn shows(&self, table: Sym) -> Shown {
         match &self.restricted {
@@ -39,9 +50,9 @@ impl Asker {
     }
 }
 
-/// Returns the caller of a job. Messages of other processes run with a client's rights, even inside a handler; events
-/// of the process itself, which contain no client's expression, run with the owner's.
-pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
+/// Returns the caller of a job. A message, also one that the owner's handler gets, runs with its sender's rights. Events of the process (a login, a
+/// timer) run with the owner's: they evaluate no expression of a client.
+pub fn requester(job: &Job, scope: &NodeScope) -> Requester {
     let handle = job.line.map_or(0, Line::handle);
     let (handle, remote) = match &job.event {
         HandlerEvent::Message { .. } | HandlerEvent::Web { .. } | HandlerEvent::Page(_) => (handle, true),
@@ -55,12 +66,21 @@ pub fn asker(job: &Job, scope: &NodeScope) -> Asker {
     let grants = scope.rules.grants;
     let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };
     let restricted = job.peer.as_ref().filter(|_| remote).and_then(|peer| entitled::restriction(&peer.grants));
-    let grants = if restricted.is_some() { host::Grants::default() } else { grants };
-    let caller = Caller { handle, user, address, tls, remote, grants };
-    let asking = Asking::new(caller, grants);
-    // Arguments of a connection's handlers are its client's: its name, its password, the text of its request.
+    let is_callback = match job.line {
+        Some(Line::Opened(handle)) => scope.handles.owner_of(handle) == Some(OWNER),
+        _ => false,
+    };
+    let mut caller = Caller { handle, user, address, tls, remote, grants };
+    let asking = match &restricted {
+        None => Asking::new(caller, grants),
+        Some(_) => {
+            caller.grants = host::Grants::default();
+            Asking::of_restricted(caller)
+        }
+    };
+    // What a connection's handlers get as arguments comes from its client: the user's name, the password, the request.
     if job.line.is_some() {
         asking.serve_caller();
     }
-    Asker { asking, request: job.request, restricted, is_query: !job.is_own(), owner }
+    Requester { asking, request: job.request, restricted, is_query: !job.is_own(), is_callback, owner }
 }
