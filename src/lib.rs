@@ -10,8 +10,10 @@ pub use columns::{kernel, sys, table};
 pub use q;
 
 pub mod access;
+pub mod audit;
 pub mod cli;
 pub mod config;
+pub mod election;
 pub mod env;
 pub mod feed;
 pub mod fleet;

@@ -31,7 +31,7 @@ fn argument(spec: &'static OptionSpec) -> Arg {
     if spec.position > 0 {
         return arg.index(usize::from(spec.position)).value_name(spec.value);
     }
-    let arg = arg.long(spec.name).action(ArgAction::Set);
+    let arg = arg.long(spec.name).aliases(spec.aliases).action(ArgAction::Set);
     let arg = match spec.letter {
         Some(letter) => arg.short(letter),
         None => arg,
@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn an_address_may_stand_alone() {
         let rdb = settings(Program::Rdb, &["rdb", "tp1:5010:ann:secret", "-p", "0"]);
-        let address = rdb.get(&options::TICKERPLANT).unwrap();
+        let addresses = rdb.get(&options::TICKERPLANT).unwrap();
+        let address = addresses.iter().next().unwrap();
         assert_eq!((address.host.as_str(), address.port, address.user.as_str()), ("tp1", 5010, "ann"));
     }
 

@@ -1,7 +1,7 @@
 //! `elastick feed`: publishes a simulated market, or a recorded log, to a tickerplant.
 
 use super::{CliError, command_for, json, logging, settings_of, tls};
-use crate::config::{Limits, Program, Settings, options};
+use crate::config::{Limits, Program, Settings, login, options};
 use crate::env::Env;
 use crate::feed::curve::Curve;
 use crate::feed::ledger::FeedTotals;
@@ -21,23 +21,24 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How long to retry the connection to the tickerplant.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 
 pub fn command() -> Command {
     command_for(Program::Feed)
         .about("Publish a simulated market or replay a tickerplant log, and count the accepted updates")
         .after_help(
-            "Updates are sent as async messages; a sync call after every --confirm of them confirms that all were \
-             accepted. When the connection breaks, unconfirmed updates are looked up in the tickerplant's log and \
-             only the missing ones are sent again. If the log cannot be read from this host, the feed stops and \
-             reports how many are in doubt; it never sends an update twice.",
+            "Updates are sent as async messages; a sync call after every --confirm of them returns once they are in the \
+             log, as durable as the tickerplant promises, and reports how many were rejected. When the connection \
+             breaks, unconfirmed updates are looked up in the tickerplant's log and only the missing ones are sent \
+             again. If the log cannot be read from this host, the feed stops and reports how many are in doubt; it \
+             never sends an update twice. The exit code is 1 if an update was rejected or could not be confirmed.",
         )
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let settings = settings_of(Program::Feed, matches)?;
     logging::start(&settings)?;
-    tls::start(&settings, settings.get(&options::TICKERPLANT)?.tls)?;
+    tls::start(&settings, settings.get(&options::TICKERPLANT)?.has_tls())?;
     let limits = Limits::resolve(&settings)?;
     let codec = proto::Limits { max_message_bytes: limits.message_bytes, ..proto::Limits::default() };
     let chunk_bytes = usize::try_from(limits.log_read_chunk_bytes).unwrap_or(usize::MAX);
@@ -50,10 +51,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let env = Env::system();
     let mut publisher = Publisher::connect(PublisherOptions {
         env: env.clone(),
-        address: settings.get(&options::TICKERPLANT)?,
+        addresses: login::tickerplant(&settings)?,
         sync: settings.is_on(&options::SYNC)?,
         confirm_every: usize::try_from(confirm_every).unwrap_or(usize::MAX),
-        patience: PATIENCE,
+        connect_within: CONNECT_WITHIN,
         stop: Arc::clone(&stop),
         limits: codec,
         chunk_bytes,
@@ -73,11 +74,15 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     line.end();
     summary(&settings, &publisher, &source, began.elapsed())?;
     outcome.map_err(CliError::failed)?;
-    match publisher.account().refused {
-        0 => Ok(()),
-        count => {
-            let why = publisher.last_refusal().unwrap_or_default();
-            Err(CliError::Failed(format!("the tickerplant rejected {count} updates, the last with '{why}")))
+    let account = publisher.account();
+    match (account.refused, account.unknown) {
+        (0, 0) => Ok(()),
+        (0, count) => {
+            Err(CliError::Failed(format!("{count} updates could not be confirmed: they may be in the log or not")))
+        }
+        (count, _) => {
+            let why = account.reasons.first().map(String::as_str).unwrap_or_default();
+            Err(CliError::Failed(format!("the tickerplant rejected {count} updates, the first with '{why}")))
         }
     }
 }
@@ -162,8 +167,12 @@ impl ProgressLine {
         let rate = progress.updates.saturating_sub(before) as f64 / seconds;
         let day = progress.day_ns.map_or(String::new(), |ns| format!("{}  ", text::clock(ns)));
         let of = progress.total.map_or(String::new(), |total| format!(" of {}", text::thousands(total)));
+        let rejected = match account.refused {
+            0 => String::new(),
+            count => format!(", {} rejected", text::thousands(count)),
+        };
         let line = format!(
-            "{day}{}{of} updates, {} accepted, {} updates/s",
+            "{day}{}{of} updates sent, {} accepted{rejected}, {} updates/s",
             text::thousands(progress.updates),
             text::thousands(account.accepted.total().updates),
             text::thousands(rate as u64)
@@ -182,15 +191,17 @@ impl ProgressLine {
 /// What a feed has sent, as `--json` prints it at its end.
 #[derive(Serialize, Deserialize)]
 pub struct Summary {
-    /// Updates that the tickerplant has confirmed.
+    /// Updates that the tickerplant has confirmed, and their number.
     pub tables: Proof,
+    sent: u64,
     updates: u64,
     rows: u64,
     bytes: u64,
     seconds: f64,
     tip: u64,
-    unconfirmed: usize,
+    unconfirmed: u64,
     refused: u64,
+    reasons: Vec<String>,
     reconnects: u64,
     resent: u64,
     passed_over: u64,
@@ -199,18 +210,21 @@ pub struct Summary {
 fn summary(settings: &Settings, publisher: &Publisher, source: &Source, elapsed: Duration) -> Result<(), CliError> {
     let account = publisher.account();
     let total = account.accepted.total();
+    let unconfirmed = account.unknown.saturating_add(publisher.unconfirmed() as u64);
     let seconds = elapsed.as_secs_f64();
     let mut out = std::io::stdout().lock();
     if settings.is_on(&options::JSON)? {
         let summary = Summary {
             tables: account.accepted.clone(),
+            sent: account.sent,
             updates: total.updates,
             rows: total.rows,
             bytes: account.sent_bytes,
             seconds,
             tip: publisher.tip(),
-            unconfirmed: publisher.unconfirmed(),
+            unconfirmed,
             refused: account.refused,
+            reasons: account.reasons.clone(),
             reconnects: account.reconnects,
             resent: account.resent,
             passed_over: match source {
@@ -232,6 +246,17 @@ fn summary(settings: &Settings, publisher: &Publisher, source: &Source, elapsed:
         writeln!(out, "{line}")?;
     }
     let rate = |count: u64| text::thousands((count as f64 / seconds.max(1e-9)) as u64);
+    writeln!(
+        out,
+        "sent {} updates: {} accepted, {} rejected, {} unconfirmed",
+        text::thousands(account.sent),
+        text::thousands(total.updates),
+        text::thousands(account.refused),
+        text::thousands(unconfirmed)
+    )?;
+    for reason in &account.reasons {
+        writeln!(out, "rejected: '{reason}")?;
+    }
     writeln!(
         out,
         "accepted {} updates, {} rows in {:.1} s: {} updates/s, {} rows/s",

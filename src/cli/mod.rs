@@ -1,8 +1,11 @@
 //! Subcommands. Each has `command()`, built from the option table, and `run()`; a new one needs one line here.
 
 pub mod args;
+mod audit;
+mod config;
 pub mod demo;
 pub mod error;
+mod failover;
 pub mod feed;
 pub mod fleet;
 mod json;
@@ -15,6 +18,7 @@ pub mod progress;
 mod q;
 pub mod rdb;
 mod startup;
+mod suggest;
 mod tick;
 mod tls;
 
@@ -36,7 +40,10 @@ struct Subcommand {
 }
 
 const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { program: Program::Audit, command: audit::command, run: audit::run },
+    Subcommand { program: Program::Config, command: config::command, run: config::run },
     Subcommand { program: Program::Demo, command: demo::command, run: demo::run },
+    Subcommand { program: Program::Failover, command: failover::command, run: failover::run },
     Subcommand { program: Program::Feed, command: feed::command, run: feed::run },
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
@@ -55,7 +62,8 @@ fn command() -> Command {
         .about("A kdb+-compatible tickerplant whose real-time database is an elastic queue of small servers")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .after_help("Every option can also be set by an ELASTICK_* variable or in a TOML file (--config).")
+        .after_help("Every option can also be set by an ELASTICK_* variable or in a TOML file (--config): elastick config.\nTIME is written like 5ms, 2s, \
+             10m, 1h or 1d, SIZE like 64KiB, 512MB or 2GiB, PERCENT like 85%.")
         .subcommands(SUBCOMMANDS.iter().map(|subcommand| (subcommand.command)().name(subcommand.program.name())));
     #[cfg(feature = "points")]
     let command = command.subcommand(points::command());
@@ -66,9 +74,12 @@ fn command() -> Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     crate::sys::stack::fit_first_thread();
     crate::net::signals::take_size_limit_as_error();
-    let matches = match command().try_get_matches_from(arguments) {
+    let words: Vec<OsString> = arguments.into_iter().collect();
+    let command = command();
+    let matches = match command.clone().try_get_matches_from(&words) {
         Ok(matches) => matches,
-        Err(error) => {
+        Err(mut error) => {
+            suggest::improve(&mut error, &command, &words);
             if let Some((before, now)) = moved(&error) {
                 eprintln!(
                     "elastick {before}: moved to a program of its own, `{now}`: sim/README.md in the source of elastick"
@@ -112,7 +123,9 @@ fn local_time(program: Program) -> Result<(), CliError> {
         Program::Demo | Program::Feed | Program::Q | Program::Rdb | Program::Tick => {
             system_zone().map(drop).map_err(CliError::Usage)
         }
-        Program::Fleet | Program::Log | Program::Passwd => Ok(()),
+        Program::Audit | Program::Config | Program::Failover | Program::Fleet | Program::Log | Program::Passwd => {
+            Ok(())
+        }
     }
 }
 

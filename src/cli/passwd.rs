@@ -62,7 +62,7 @@ impl Drop for Hidden {
 }
 
 fn typed() -> Result<String, CliError> {
-    let ask = |prompt: &str| -> Result<String, CliError> {
+    let prompt_for = |prompt: &str| -> Result<String, CliError> {
         write!(io::stderr(), "{prompt}: ")?;
         let hidden = Hidden::new()?;
         let password = line()?;
@@ -70,7 +70,7 @@ fn typed() -> Result<String, CliError> {
         writeln!(io::stderr())?;
         Ok(password)
     };
-    let (first, second) = (ask("password")?, ask("again")?);
+    let (first, second) = (prompt_for("password")?, prompt_for("again")?);
     match first == second {
         true => Ok(first),
         false => Err(CliError::Failed("the two passwords differ".to_string())),

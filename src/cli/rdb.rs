@@ -7,7 +7,7 @@ use crate::config::Program;
 use crate::config::options;
 use crate::env::Env;
 use crate::fleet::Fleet;
-use crate::fleet::dry_run::DryRun;
+use crate::fleet::absent::NoFleet;
 use crate::net::{Notifier, Watchdog};
 use crate::rdb::node;
 use crate::rdb::options::{LEAVE_WITHIN, NodeOptions, OptionsError};
@@ -21,14 +21,13 @@ const QUEUE: &str = "rdb";
 
 pub fn command() -> Command {
     command_for(Program::Rdb)
-        .mut_arg(options::ROLL_THRESHOLD.spec.name, |arg| arg.visible_alias("roll"))
         .about(
             "One node of the elastic real-time database: waits in its queue, receives updates until it is full, \
              serves q queries",
         )
         .arg(startup::argument(2))
         .after_help(format!(
-            "Examples:\n  elastick rdb :5010 -p 0 --memory 4GiB --scale 60 --roll 80\n  elastick rdb :5010 \
+            "Examples:\n  elastick rdb :5010 --memory 4GiB --scale 60% --roll-threshold 80%\n  elastick rdb :5010 \
              analytics.q handlers.q -s 4    with your own functions and handlers\n  elastick rdb tickerplant:5010 \
              --fleet aws    on an instance of an Auto Scaling group, with the thresholds of its tags\n\n{}\n\nAny \
              kdb+ client can query the printed port: select from trade, .rdb.windows, .rdb.stats. Clients cannot \
@@ -43,7 +42,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut chosen = choose(&settings)?;
     chosen.supply(&mut settings)?;
     let publishing = Publishing::of(&settings, &chosen)?;
-    let door = tls::start(&settings, settings.get(&options::TICKERPLANT)?.tls)?;
+    let door = tls::start(&settings, settings.get(&options::TICKERPLANT)?.has_tls())?;
     let mut options = NodeOptions::resolve(&settings).map_err(|error| match error {
         OptionsError::Config(error) => CliError::Config(error),
         OptionsError::Thresholds(error) => CliError::Usage(error.to_string()),
@@ -56,11 +55,12 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         }
         None => {
             options.queue.get_or_insert_with(|| QUEUE.to_string());
-            Box::new(DryRun::new(options.node.as_deref().unwrap_or("this node")))
+            Box::new(NoFleet::new(options.node.as_deref().unwrap_or("this node")))
         }
     };
     let tickerplant = options.tickerplant.to_string();
     let notifier = Notifier::from_environment();
+    options.audit = startup::audit_options(&settings)?;
     options.load.extend(startup::files(matches));
     options.commands = startup::commands(&settings)?;
     let is_quiet = settings.is_on(&options::QUIET)?;
@@ -83,7 +83,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     let _published = publishing.start(node.tap())?;
     match node.run(ready).map_err(CliError::failed)? {
-        Ending::Asked => Ok(()),
+        Ending::Requested => Ok(()),
         Ending::Left => {
             writeln!(std::io::stdout(), "left the queue")?;
             Ok(())

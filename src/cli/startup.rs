@@ -3,7 +3,8 @@
 use super::CliError;
 use crate::access::member::ClusterSecret;
 use crate::access::{self, Access};
-use crate::config::{Settings, options};
+use crate::audit::{Audit, AuditOptions};
+use crate::config::{Limits, Settings, options};
 use crate::q::startup::StartupError;
 use clap::{Arg, ArgMatches};
 use std::io::Write;
@@ -60,10 +61,49 @@ pub fn files(matches: &ArgMatches) -> impl Iterator<Item = PathBuf> {
 /// # Errors
 /// The users file cannot be read or parsed.
 pub fn access(settings: &Settings, has_handler: bool) -> Result<Box<dyn Access>, CliError> {
-    let of_users = settings.find(&options::USERS)?;
-    let of_access = settings.find(&options::ACCESS)?.filter(|text| text != "1").map(PathBuf::from);
     let operators = settings.get(&options::OPERATORS)?.into_iter().map(String::into_bytes).collect();
-    access::open(of_users.or(of_access).as_deref(), operators, has_handler).map_err(CliError::failed)
+    access::open(users_file(settings)?.as_deref(), operators, has_handler).map_err(CliError::failed)
+}
+
+/// Returns the users file, if there is one.
+///
+/// # Errors
+/// Those of an invalid setting.
+pub fn users_file(settings: &Settings) -> Result<Option<PathBuf>, CliError> {
+    let of_access = settings.find(&options::ACCESS)?.filter(|text| text != "1").map(PathBuf::from);
+    Ok(settings.find(&options::USERS)?.or(of_access))
+}
+
+/// Opens the audit log, if there is to be one.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn audit(settings: &Settings, process: String, limits: &Limits) -> Result<Audit, CliError> {
+    match audit_options(settings)? {
+        Some(options) => Audit::start(&options, process, limits).map_err(CliError::failed),
+        None => Ok(Audit::default()),
+    }
+}
+
+/// Returns the options of the audit log.
+///
+/// # Errors
+/// An option that needs `--audit`.
+pub fn audit_options(settings: &Settings) -> Result<Option<AuditOptions>, CliError> {
+    let is_required = settings.is_on(&options::AUDIT_REQUIRED)?;
+    let Some(path) = settings.find(&options::AUDIT)? else {
+        return match is_required {
+            true => Err(CliError::Usage("--audit-required needs --audit FILE".to_string())),
+            false => Ok(None),
+        };
+    };
+    Ok(Some(AuditOptions {
+        path,
+        queries: settings.get(&options::AUDIT_QUERIES)?,
+        max_bytes: settings.get(&options::AUDIT_MAX_SIZE)?,
+        keep: usize::try_from(settings.get(&options::AUDIT_KEEP)?).unwrap_or(usize::MAX),
+        is_required,
+    }))
 }
 
 /// Reads the cluster's secret, if there is one.

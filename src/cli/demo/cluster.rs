@@ -2,6 +2,7 @@
 
 use super::proof::{Held, windows_of};
 use super::queue_table::{self, Row};
+use super::users::DemoUsers;
 use crate::cli::CliError;
 use crate::config::Address;
 use crate::fleet::local::Local;
@@ -14,10 +15,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Timeout of a query.
-const ANSWER: Duration = Duration::from_secs(30);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of a status query to a node.
-const GLANCE: Duration = Duration::from_secs(1);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub const GROUP: &str = "rdb";
 
@@ -33,6 +34,7 @@ pub struct ClusterState {
 
 /// Connections of the demo to tickerplant, fleet and nodes.
 pub struct Cluster {
+    users: DemoUsers,
     tickerplant: Client,
     fleet: Local,
     /// Connections to the nodes, by port.
@@ -42,18 +44,32 @@ pub struct Cluster {
 impl Cluster {
     /// Connects to tickerplant and fleet; retries while the tickerplant starts.
     pub fn connect(
+        users: DemoUsers,
         tickerplant: u16,
         fleet: u16,
         mut running: impl FnMut() -> Result<(), CliError>,
     ) -> Result<Cluster, CliError> {
         let identity = Identity { instance: "demo".to_string(), group: GROUP.to_string() };
-        let fleet = Local::new(address(fleet), identity);
-        let tickerplant = connect(&address(tickerplant), &mut running)?;
-        Ok(Cluster { tickerplant, fleet, nodes: HashMap::new() })
+        let fleet = Local::new(users.address(fleet), identity);
+        let tickerplant = connect(&users.address(tickerplant), &mut running)?;
+        Ok(Cluster { users, tickerplant, fleet, nodes: HashMap::new() })
+    }
+
+    pub fn users(&self) -> &DemoUsers {
+        &self.users
+    }
+
+    /// Connects to another tickerplant of the same log.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn change_over(&mut self, tickerplant: u16) -> Result<(), CliError> {
+        self.tickerplant = connect(&self.users.address(tickerplant), &mut || Ok(()))?;
+        Ok(())
     }
 
     /// Polls tickerplant, fleet and nodes.
-    pub fn ask(&mut self) -> Result<ClusterState, CliError> {
+    pub fn poll(&mut self) -> Result<ClusterState, CliError> {
         let answer = self.query("(.u.j;.u.stats;.u.asg.tab)")?;
         let index = |value: Option<Value>| value?.as_long().and_then(|n| u64::try_from(n).ok());
         let table = answer.item(2).ok_or_else(|| CliError::Failed("the tickerplant has no .u.asg.tab".to_string()))?;
@@ -75,7 +91,7 @@ impl Cluster {
         let Some(port) = row.port.filter(|_| row.state != NodeState::Away) else { return };
         let client = match self.nodes.remove(&port) {
             Some(client) => Some(client),
-            None => Client::connect(&address(port), GLANCE, Limits::default()).ok(),
+            None => Client::connect(&self.users.address(port), STATUS_TIMEOUT, Limits::default()).ok(),
         };
         // A node that is ending or busy keeps the values of the queue's table.
         let Some(mut client) = client else { return };
@@ -113,6 +129,24 @@ impl Cluster {
         self.query(".u.endofday[]").map(drop)
     }
 
+    /// Queries a node for its windows and for the row counts of its tables.
+    pub fn ask_node(&self, node: &str, port: u16, tables: &[String]) -> Result<NodeAnswer, CliError> {
+        let failed = |what: &str| CliError::Failed(format!("node {node} at port {port}: {what}"));
+        let mut client = Client::connect(&self.users.address(port), QUERY_TIMEOUT, Limits::default())
+            .map_err(|error| failed(&error.to_string()))?;
+        let mut query = |expression: &str| {
+            client.query(expression).map_err(|error| failed(&format!("the reply to {expression}: {error}")))
+        };
+        let answer = query(".rdb.windows")?;
+        let windows = windows_of(node, &answer).ok_or_else(|| failed(".rdb.windows is not a table of windows"))?;
+        let mut counted_rows = 0u64;
+        for table in tables {
+            let count = query(&format!("count {table}"))?.as_long().and_then(|count| u64::try_from(count).ok());
+            counted_rows = counted_rows.saturating_add(count.ok_or_else(|| failed("a count is not a number"))?);
+        }
+        Ok(NodeAnswer { windows, counted_rows })
+    }
+
     fn query(&mut self, expression: &str) -> Result<Value, CliError> {
         let failed = |error| CliError::Failed(format!("the tickerplant's reply to {expression}: {error}"));
         self.tickerplant.query(expression).map_err(failed)
@@ -125,32 +159,10 @@ pub struct NodeAnswer {
     pub counted_rows: u64,
 }
 
-/// Queries a node for its windows and for the row counts of its tables.
-pub fn ask_node(node: &str, port: u16, tables: &[String]) -> Result<NodeAnswer, CliError> {
-    let failed = |what: &str| CliError::Failed(format!("node {node} at port {port}: {what}"));
-    let mut client =
-        Client::connect(&address(port), ANSWER, Limits::default()).map_err(|error| failed(&error.to_string()))?;
-    let mut query = |expression: &str| {
-        client.query(expression).map_err(|error| failed(&format!("the reply to {expression}: {error}")))
-    };
-    let answer = query(".rdb.windows")?;
-    let windows = windows_of(node, &answer).ok_or_else(|| failed(".rdb.windows is not a table of windows"))?;
-    let mut counted_rows = 0u64;
-    for table in tables {
-        let count = query(&format!("count {table}"))?.as_long().and_then(|count| u64::try_from(count).ok());
-        counted_rows = counted_rows.saturating_add(count.ok_or_else(|| failed("a count is not a number"))?);
-    }
-    Ok(NodeAnswer { windows, counted_rows })
-}
-
-fn address(port: u16) -> Address {
-    Address { host: "127.0.0.1".to_string(), port, ..Address::default() }
-}
-
 fn connect(address: &Address, running: &mut dyn FnMut() -> Result<(), CliError>) -> Result<Client, CliError> {
-    let by = Instant::now().checked_add(ANSWER);
+    let by = Instant::now().checked_add(QUERY_TIMEOUT);
     loop {
-        match Client::connect(address, ANSWER, Limits::default()) {
+        match Client::connect(address, QUERY_TIMEOUT, Limits::default()) {
             Ok(client) => return Ok(client),
             Err(error) if by.is_none_or(|by| Instant::now() >= by) => return Err(CliError::failed(error)),
             Err(_) => running()?,

@@ -1,12 +1,15 @@
 //! The demo's day: start, watch, prove, end.
 
 use super::DemoOptions;
-use super::cluster::{self, Cluster, ClusterState, GROUP, NodeAnswer};
-use super::history::{History, Look, node_state};
+use super::arguments::{self, MIN_NODES};
+use super::cluster::{Cluster, ClusterState, NodeAnswer};
+use super::history::{History, Poll, node_state};
 use super::processes::{Directory, Process, number_after};
 use super::proof::{self, Held};
 use super::queue_table;
 use super::report::Report;
+use super::standby::{Standby, TakeOver};
+use super::users::{DemoUsers, GUEST};
 use crate::cli::CliError;
 use crate::cli::feed::Summary;
 use crate::cli::json;
@@ -22,19 +25,20 @@ use crate::monitor::view::{ClusterView, NodeState, NodeView};
 use crate::tick::schema_file;
 use proto::Limits;
 use proto::time::EPOCH_UNIX_S;
-use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Poll interval.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for the nodes to receive the last updates, and for the group to shrink after the end of day.
 const SETTLE: Duration = Duration::from_secs(60);
-const MIN_NODES: u32 = 1;
+/// `--kill-tick` kills the active tickerplant when the group has so many nodes, or so much of the day is over.
+const KILL_NODES: u32 = 4;
+const KILL_SHARE: f64 = 0.6;
 /// Number of polls over which rates are averaged.
-const RATE_LOOKS: usize = 20;
+const RATE_POLLS: usize = 20;
 
 /// Runs the day. Returns an error if it could not run or was not proved; either way no process is left running.
 pub fn run(options: &DemoOptions, stop: &AtomicBool) -> Result<(), CliError> {
@@ -57,8 +61,12 @@ struct Day {
     view: ClusterView,
     rates: Vec<(Instant, u64, u64)>,
     began: Instant,
-    /// Port of the tickerplant.
-    port: u16,
+    /// Ports of the tickerplants.
+    ports: Vec<u16>,
+    feed_login: PathBuf,
+    /// The passive tickerplant of `--kill-tick`, until it takes over.
+    standby: Option<Standby>,
+    take_over: Option<TakeOver>,
 }
 
 impl Day {
@@ -73,25 +81,21 @@ impl Day {
                 logs.display()
             )));
         }
-        let mut arguments = words(&["tick", "sym"]);
-        arguments.push(logs.into());
-        arguments.extend(words(&[
-            "-p",
-            &format!("{}/{}", options.listen.first, options.listen.last),
-            "--durability",
-            &options.durability.to_string(),
-            "--schemas",
-        ]));
-        arguments.push(schemas.into());
+        let users = DemoUsers::create(dir)?;
+        let tick = arguments::tick(options, &logs, &schemas, &users);
         let output = dir.join("tickerplant.out");
-        let mut tickerplant = Process::start("tickerplant", dir, Some(&output), &arguments)?;
+        let mut tickerplant = Process::start("tickerplant", dir, Some(&output), &tick)?;
         let port = number_after(&mut tickerplant, &output, "listening on")?;
+        let standby = if options.kill_tick { Some(Standby::start(dir, &tick)?) } else { None };
+        let ports = [Some(port), standby.as_ref().map(Standby::port)].into_iter().flatten().collect::<Vec<u16>>();
         let fleet_output = dir.join("fleet.out");
-        let mut fleet = Process::start("fleet", dir, Some(&fleet_output), &fleet_command(options, dir, port)?)?;
+        let fleet = arguments::fleet(options, dir, &ports, &users)?;
+        let mut fleet = Process::start("fleet", dir, Some(&fleet_output), &fleet)?;
         let fleet_port = number_after(&mut fleet, &fleet_output, "answers at port")?;
-        let cluster = Cluster::connect(port, fleet_port, || tickerplant.must_run())?;
+        let feed_login = users.feed.clone();
+        let cluster = Cluster::connect(users, port, fleet_port, || tickerplant.must_run())?;
         let view = ClusterView {
-            title: format!("elastick demo  :{port}"),
+            title: title(port),
             node_memory_bytes: options.node_memory_bytes,
             scale_percent: match options.scale {
                 Scale::At(percent) => Some(percent),
@@ -103,7 +107,21 @@ impl Day {
         let screen = if options.json { None } else { Some(Screen::open()?) };
         let history = History::new(options.node_memory_bytes);
         let began = Instant::now();
-        Ok(Day { tickerplant, fleet, feed: None, cluster, screen, history, view, rates: Vec::new(), began, port })
+        Ok(Day {
+            tickerplant,
+            fleet,
+            feed: None,
+            cluster,
+            screen,
+            history,
+            view,
+            rates: Vec::new(),
+            began,
+            ports,
+            feed_login,
+            standby,
+            take_over: None,
+        })
     }
 
     fn whole(&mut self, options: &DemoOptions, dir: &Path, stop: &AtomicBool) -> Result<(), CliError> {
@@ -131,7 +149,7 @@ impl Day {
         if let Err(error) = shrunk {
             tracing::warn!("{error}");
         }
-        let nodes_left = u32::try_from(self.cluster.ask()?.fleet.members.len()).ok();
+        let nodes_left = u32::try_from(self.cluster.poll()?.fleet.members.len()).ok();
         self.screen = None;
         let report = Report {
             verdict: &verdict,
@@ -143,6 +161,7 @@ impl Day {
             nodes_left,
             min_nodes: MIN_NODES,
             seed: options.seed,
+            take_over: self.take_over,
         };
         let mut out = std::io::stdout().lock();
         match options.json {
@@ -162,13 +181,17 @@ impl Day {
     fn publish(&mut self, options: &DemoOptions, dir: &Path, stop: &AtomicBool) -> Result<Proof, CliError> {
         self.note("");
         let output = dir.join("feed.json");
-        self.feed = Some(Process::start("feed", dir, Some(&output), &feed_arguments(options, self.port))?);
+        let feed = arguments::feed(options, &self.ports, &self.feed_login);
+        self.feed = Some(Process::start("feed", dir, Some(&output), &feed)?);
         let began = Instant::now();
         let length = Duration::try_from_secs_f64(options.minutes * 60.0).unwrap_or(Duration::MAX);
         loop {
             stopped(stop)?;
             let share = (began.elapsed().as_secs_f64() / length.as_secs_f64()).min(1.0);
-            self.look(share)?;
+            self.poll(share)?;
+            if share >= KILL_SHARE || self.history.peak_nodes() >= KILL_NODES {
+                self.kill_tickerplant(share)?;
+            }
             if let Some(feed) = &mut self.feed
                 && let Some(status) = feed.ended()?
             {
@@ -178,30 +201,45 @@ impl Day {
                 self.feed = None;
                 return account(&output);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
+    }
+
+    /// Kills the active tickerplant, if there is one that takes over, and waits until that one has accepted updates.
+    fn kill_tickerplant(&mut self, share: f64) -> Result<(), CliError> {
+        let Some(standby) = self.standby.take() else { return Ok(()) };
+        let day_ns = (share * DAY_NS as f64) as u64;
+        self.tickerplant.kill();
+        let (process, port, took) = standby.takes_over(self.cluster.users(), SETTLE)?;
+        self.tickerplant = process;
+        self.cluster.change_over(port)?;
+        let taken = TakeOver { day_ns, took_ns: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) };
+        self.view.title = title(port);
+        self.note(&format!("the active tickerplant was killed; the other one accepted updates after {}", taken.took()));
+        self.take_over = Some(taken);
+        Ok(())
     }
 
     /// Polls the cluster until `wanted` holds.
     fn until(
         &mut self,
         stop: &AtomicBool,
-        patience: Duration,
+        within: Duration,
         what: &str,
         mut reached: impl FnMut(&ClusterState) -> bool,
     ) -> Result<(), CliError> {
-        let by = Instant::now().checked_add(patience);
+        let by = Instant::now().checked_add(within);
         loop {
             stopped(stop)?;
             let share = self.view.day_ns as f64 / DAY_NS as f64;
-            let answer = self.look(share)?;
+            let answer = self.poll(share)?;
             if reached(&answer) {
                 return Ok(());
             }
             if by.is_none_or(|by| Instant::now() >= by) {
                 return Err(CliError::Failed(format!("timed out waiting for {what}")));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -210,13 +248,13 @@ impl Day {
         let by = Instant::now().checked_add(SETTLE);
         loop {
             stopped(stop)?;
-            let answer = self.look(1.0)?;
+            let answer = self.poll(1.0)?;
             let nodes: Vec<NodeAnswer> = answer
                 .rows
                 .iter()
                 .filter_map(|row| Some((row, row.port?)))
                 .filter(|(row, _)| row.state != NodeState::Away)
-                .filter_map(|(row, port)| match cluster::ask_node(&row.node, port, tables) {
+                .filter_map(|(row, port)| match self.cluster.ask_node(&row.node, port, tables) {
                     Ok(answer) => Some(answer),
                     Err(error) => {
                         // The node may just have died; if no other node takes over its windows, the proof reports them as missing.
@@ -232,17 +270,17 @@ impl Day {
             if whole || nobody_will_come(&answer) || by.is_none_or(|by| Instant::now() >= by) {
                 return Ok((answer.tip, held, counted_rows));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Polls the cluster once, records the result and draws it.
-    fn look(&mut self, share: f64) -> Result<ClusterState, CliError> {
+    fn poll(&mut self, share: f64) -> Result<ClusterState, CliError> {
         self.tickerplant.must_run()?;
         self.fleet.must_run()?;
-        let answer = self.cluster.ask()?;
+        let answer = self.cluster.poll()?;
         let now = jiff::Timestamp::now().as_nanosecond().saturating_sub(i128::from(EPOCH_UNIX_S) * 1_000_000_000);
-        self.history.look(&Look {
+        self.history.record(&Poll {
             day_share: share,
             now_ns: i64::try_from(now).unwrap_or(i64::MAX),
             rows: &answer.rows,
@@ -250,7 +288,7 @@ impl Day {
         });
         let rows: u64 = answer.rows.iter().map(|row| row.rows).sum();
         self.rates.push((Instant::now(), answer.tip, rows));
-        if self.rates.len() > RATE_LOOKS {
+        if self.rates.len() > RATE_POLLS {
             self.rates.remove(0);
         }
         if let Some(screen) = &mut self.screen {
@@ -299,8 +337,14 @@ impl Day {
             feed.stop();
         }
         self.fleet.stop();
+        // The passive one first, or it would take over.
+        drop(self.standby);
         self.tickerplant.stop();
     }
+}
+
+fn title(port: u16) -> String {
+    format!("elastick demo  :{port}:{GUEST}:{GUEST}")
 }
 
 /// Whether the group is full and all of its nodes have rolled, so that none will take over a missing window.
@@ -316,41 +360,6 @@ fn stopped(stop: &AtomicBool) -> Result<(), CliError> {
         true => Err(CliError::Failed("stopped by a signal before the end of the day".to_string())),
         false => Ok(()),
     }
-}
-
-fn words(words: &[&str]) -> Vec<OsString> {
-    words.iter().map(OsString::from).collect()
-}
-
-fn fleet_command(options: &DemoOptions, dir: &Path, tickerplant: u16) -> Result<Vec<OsString>, CliError> {
-    let time = |time: Duration| format!("{}ms", time.as_millis());
-    let mut arguments = words(&["fleet", "--group", GROUP, "--min", &MIN_NODES.to_string()]);
-    arguments.extend(words(&["--max", &options.max_nodes.to_string(), "--launch-delay", &time(options.lead_time)]));
-    arguments.extend(words(&["--grace", "5s", "--output"]));
-    arguments.push(dir.join("nodes").into());
-    arguments.push("--".into());
-    arguments.push(std::env::current_exe().map_err(CliError::failed)?.into());
-    let scale = match options.scale {
-        Scale::Auto => "auto".to_string(),
-        Scale::At(percent) => format!("{percent}%"),
-    };
-    arguments.extend(words(&["rdb", &format!("127.0.0.1:{tickerplant}"), "-p", "0", "--scale", &scale]));
-    arguments.extend(words(&["--roll-threshold", &format!("{}%", options.roll_percent)]));
-    arguments.extend(words(&["--memory", &format!("{}B", options.node_memory_bytes), "--query-threads", "1"]));
-    Ok(arguments)
-}
-
-fn feed_arguments(options: &DemoOptions, port: u16) -> Vec<OsString> {
-    let mut arguments = words(&["feed", &format!("127.0.0.1:{port}"), "--json"]);
-    let mut add = |name: &str, value: String| arguments.extend([OsString::from(name), OsString::from(value)]);
-    add("--minutes", options.minutes.to_string());
-    add("--rate", options.rate.to_string());
-    add("--rows", options.rows.to_string());
-    add("--universe", options.universe.to_string());
-    add("--skew", options.skew.to_string());
-    add("--quotes", options.quotes.to_string());
-    add("--seed", options.seed.to_string());
-    arguments
 }
 
 /// Reads the feed's summary of the updates it sent.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const MAX_SAMPLES: usize = 2000;
 
 /// State of the cluster at one poll.
-pub struct Look<'a> {
+pub struct Poll<'a> {
     /// Elapsed share of the day, 0 to 1.
     pub day_share: f64,
     /// Time of the poll in nanoseconds since 2000.01.01, as in the queue's table.
@@ -22,7 +22,7 @@ pub struct Look<'a> {
 /// Time at which a node was requested, and its lead time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Launch {
-    asked_ns: i64,
+    requested_ns: i64,
     lead_ns: Option<i64>,
 }
 
@@ -37,7 +37,7 @@ pub struct Handover {
     pub cushion: Option<f64>,
 }
 
-/// History of a day, built from polls by [`History::look`].
+/// History of a day, built from polls by [`History::record`].
 #[derive(Debug, Default)]
 pub struct History {
     node_memory_bytes: u64,
@@ -70,30 +70,30 @@ impl History {
     }
 
     /// Records a poll; polls are in order of time.
-    pub fn look(&mut self, look: &Look<'_>) {
+    pub fn record(&mut self, poll: &Poll<'_>) {
         if self.over {
             return;
         }
-        let nodes = u32::try_from(look.members.len()).unwrap_or(u32::MAX);
-        let passed = (look.day_share - self.last_share).max(0.0);
-        self.last_share = self.last_share.max(look.day_share);
+        let nodes = u32::try_from(poll.members.len()).unwrap_or(u32::MAX);
+        let passed = (poll.day_share - self.last_share).max(0.0);
+        self.last_share = self.last_share.max(poll.day_share);
         self.node_days += passed * f64::from(nodes);
         self.peak_nodes = self.peak_nodes.max(nodes);
-        let used_bytes = look.rows.iter().map(|row| self.used_bytes(row)).sum();
+        let used_bytes = poll.rows.iter().map(|row| self.used_bytes(row)).sum();
         self.peak_used_bytes = self.peak_used_bytes.max(used_bytes);
         let capacity_bytes = self.node_memory_bytes.saturating_mul(u64::from(nodes));
-        self.sample(Sample { day_share: look.day_share, capacity_bytes, used_bytes, nodes });
-        for member in look.members {
+        self.sample(Sample { day_share: poll.day_share, capacity_bytes, used_bytes, nodes });
+        for member in poll.members {
             let age_ns = i64::try_from(member.age.as_nanos()).unwrap_or(i64::MAX);
             let launch = self
                 .launches
                 .entry(member.instance.clone())
-                .or_insert(Launch { asked_ns: look.now_ns.saturating_sub(age_ns), lead_ns: None });
+                .or_insert(Launch { requested_ns: poll.now_ns.saturating_sub(age_ns), lead_ns: None });
             launch.lead_ns = member.lead_time.and_then(|lead| i64::try_from(lead.as_nanos()).ok());
-            let row = look.rows.iter().find(|row| row.node == member.instance);
-            self.lane(&member.instance, node_state(member, row), row, look.day_share);
+            let row = poll.rows.iter().find(|row| row.node == member.instance);
+            self.lane(&member.instance, node_state(member, row), row, poll.day_share);
         }
-        for row in look.rows {
+        for row in poll.rows {
             if let Some(live_ns) = row.live_ns {
                 self.live_ns.insert(row.node.clone(), live_ns);
             }
@@ -194,7 +194,7 @@ impl History {
         }
         let cushion = self.launches.get(to).and_then(|launch| {
             let lead_ns = launch.lead_ns.filter(|lead_ns| *lead_ns > 0)?;
-            Some(rolled_ns.saturating_sub(launch.asked_ns).max(0) as f64 / lead_ns as f64)
+            Some(rolled_ns.saturating_sub(launch.requested_ns).max(0) as f64 / lead_ns as f64)
         });
         let catch_up_ns = self.catch_up_ns.get(to).copied().unwrap_or(0);
         let took_ns = live_ns.saturating_sub(rolled_ns).saturating_add(catch_up_ns);
@@ -249,8 +249,8 @@ mod tests {
         }
     }
 
-    fn look<'a>(day_share: f64, seconds: i64, rows: &'a [Row], members: &'a [Member]) -> Look<'a> {
-        Look { day_share, now_ns: seconds * SECOND, rows, members }
+    fn poll<'a>(day_share: f64, seconds: i64, rows: &'a [Row], members: &'a [Member]) -> Poll<'a> {
+        Poll { day_share, now_ns: seconds * SECOND, rows, members }
     }
 
     #[test]
@@ -258,9 +258,9 @@ mod tests {
         let mut history = History::new(100);
         let one = [member("a", 1, None)];
         let two = [member("a", 1, None), member("b", 1, None)];
-        history.look(&look(0.0, 0, &[], &one));
-        history.look(&look(0.5, 1, &[], &one));
-        history.look(&look(1.0, 2, &[], &two));
+        history.record(&poll(0.0, 0, &[], &one));
+        history.record(&poll(0.5, 1, &[], &one));
+        history.record(&poll(1.0, 2, &[], &two));
         assert!((history.node_hours() - 36.0).abs() < 1e-9, "{}", history.node_hours());
         assert_eq!(history.peak_nodes(), 2);
     }
@@ -269,7 +269,7 @@ mod tests {
     fn one_server_must_hold_the_peak_at_the_same_fill() {
         let mut history = History::new(100);
         let rows = [row("a", NodeState::Rolled, 80.0, None, None), row("b", NodeState::Live, 80.0, None, None)];
-        history.look(&look(0.5, 1, &rows, &[]));
+        history.record(&poll(0.5, 1, &rows, &[]));
         assert!((history.big_server_hours(80.0) - 48.0).abs() < 0.5, "{}", history.big_server_hours(80.0));
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let mut rolled = row("a", NodeState::Rolled, 80.0, Some(0), Some(106 * SECOND));
         rolled.last = Some(40);
         let rows = [rolled, successor];
-        history.look(&look(0.5, 110, &rows, &members));
+        history.record(&poll(0.5, 110, &rows, &members));
         let handovers = history.handovers();
         assert_eq!(handovers.len(), 1);
         assert_eq!((handovers[0].took_ns, handovers[0].cushion), (SECOND + 5, Some(3.0)));
@@ -296,7 +296,7 @@ mod tests {
         again.last = Some(40);
         let mut after = row("b", NodeState::Live, 80.0, Some(100 * SECOND), None);
         after.first = Some(40);
-        history.look(&look(0.5, 210, &[again, after], &members));
+        history.record(&poll(0.5, 210, &[again, after], &members));
         assert_eq!(history.handovers(), []);
     }
 
@@ -304,11 +304,11 @@ mod tests {
     fn a_lane_has_a_span_for_each_state() {
         let mut history = History::new(100);
         let starting = [Member { stage: Stage::Starting, ..member("a", 1, None) }];
-        history.look(&look(0.0, 0, &[], &starting));
+        history.record(&poll(0.0, 0, &[], &starting));
         let members = [member("a", 1, None)];
         let live = [row("a", NodeState::Live, 1.0, None, None)];
-        history.look(&look(0.25, 1, &live, &members));
-        history.look(&look(0.75, 2, &live, &members));
+        history.record(&poll(0.25, 1, &live, &members));
+        history.record(&poll(0.75, 2, &live, &members));
         let spans: Vec<_> = history.lanes()[0].spans.iter().map(|s| (s.state, s.from, s.to)).collect();
         assert_eq!(spans, [(NodeState::Starting, 0.0, 0.25), (NodeState::Live, 0.25, 0.75)]);
     }
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn samples_stay_bounded() {
         let mut history = History::new(100);
-        (0..10_000).for_each(|i| history.look(&look(f64::from(i) / 10_000.0, 0, &[], &[])));
+        (0..10_000).for_each(|i| history.record(&poll(f64::from(i) / 10_000.0, 0, &[], &[])));
         assert!(history.samples().len() <= MAX_SAMPLES);
         assert!(history.samples().windows(2).all(|pair| pair[0].day_share < pair[1].day_share));
     }

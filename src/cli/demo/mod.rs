@@ -1,5 +1,6 @@
 //! `elastick demo`: the paper's day on this machine, with real processes, proved at its end.
 
+mod arguments;
 mod cluster;
 mod day;
 mod history;
@@ -7,6 +8,8 @@ mod processes;
 mod proof;
 mod queue_table;
 mod report;
+mod standby;
+mod users;
 
 use super::{CliError, command_for, logging, settings_of};
 use crate::config::units::Scale;
@@ -36,17 +39,18 @@ struct DemoOptions {
     dir: Option<PathBuf>,
     svg: Option<PathBuf>,
     json: bool,
+    /// Kill the active tickerplant in the day.
+    kill_tick: bool,
 }
 
 pub fn command() -> Command {
     command_for(Program::Demo)
         .about("Run a whole day on this machine: tickerplant, elastic RDB, feed, end of day; then check that every update was held exactly once")
         .after_help(
-            "While it runs, any kdb+ client can publish, subscribe and query at the tickerplant's port, and query \
-             at the ports of the nodes in .u.asg.tab. Exits 0 if every update was held exactly once and the group \
+            "While it runs, any kdb+ client on this machine can publish, subscribe and query at the tickerplant's port \
+             as guest:guest, and query at the ports of the nodes in .u.asg.tab. Exits 0 if every update was held exactly once and the group \
              is back at its minimum.",
         )
-        .mut_arg(options::DEMO_ROLL.spec.name, |arg| arg.visible_alias("roll"))
 }
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
@@ -81,6 +85,7 @@ fn resolve(settings: &Settings) -> Result<DemoOptions, CliError> {
         dir: settings.find(&options::DEMO_DIR)?,
         svg: settings.find(&options::SVG)?,
         json: settings.is_on(&options::JSON)?,
+        kill_tick: settings.is_on(&options::KILL_TICK)?,
     };
     match options.scale {
         Scale::At(percent) if percent > options.roll_percent => Err(CliError::Usage(format!(

@@ -63,14 +63,21 @@ impl Process {
     }
 
     /// Sends SIGTERM.
-    pub fn ask_to_end(&self) {
+    pub fn request_end(&self) {
         // Errors do not matter: the process may be gone already, and otherwise drop kills it.
         let _ = signal_group(&self.child, Signal::TERM);
     }
 
+    /// Sends SIGKILL and waits for the end.
+    pub fn kill(&mut self) {
+        // It may be gone already.
+        let _ = signal_group(&self.child, Signal::KILL);
+        let _ = self.child.wait();
+    }
+
     /// Sends SIGTERM and waits; kills the process after the grace period.
     pub fn stop(&mut self) {
-        self.ask_to_end();
+        self.request_end();
         let by = Instant::now().checked_add(GRACE);
         while by.is_some_and(|by| Instant::now() < by) {
             if !matches!(self.child.try_wait(), Ok(None)) {
@@ -85,9 +92,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            let _ = signal_group(&self.child, Signal::KILL);
+            self.kill();
         }
-        let _ = self.child.wait();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::history::{Handover, History};
 use super::proof::{Held, TableVerdict, Verdict};
+use super::standby::TakeOver;
 use crate::monitor::chart;
 use crate::monitor::text;
 use serde::Serialize;
@@ -19,6 +20,8 @@ pub struct Report<'a> {
     pub nodes_left: Option<u32>,
     pub min_nodes: u32,
     pub seed: u64,
+    /// Of `--kill-tick`.
+    pub take_over: Option<TakeOver>,
 }
 
 impl Report<'_> {
@@ -150,6 +153,13 @@ impl Report<'_> {
                 handover.to
             ));
         }
+        if let Some(take_over) = self.take_over {
+            lines.push(format!(
+                "fail-over    the active tickerplant was killed at {} of the day; the other one accepted updates after {}",
+                text::clock(take_over.day_ns),
+                take_over.took()
+            ));
+        }
         if let Some(cushion) = cushion {
             lines.push(format!(
                 "cushion      {cushion:.1} at the lowest: a successor was requested {cushion:.1} lead times before \
@@ -176,6 +186,7 @@ impl Report<'_> {
             big_server_hours: self.history.big_server_hours(self.roll_percent),
             saved_percent: self.saved_percent(),
             handovers: self.history.handovers(),
+            take_over: self.take_over,
         }
     }
 }
@@ -197,6 +208,8 @@ pub struct Document<'a> {
     big_server_hours: f64,
     saved_percent: f64,
     handovers: Vec<Handover>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    take_over: Option<TakeOver>,
 }
 
 #[derive(Serialize)]

@@ -92,8 +92,8 @@ const MAX_PAUSE_NS: u64 = 60_000_000_000;
 ///
 /// # Errors
 /// The system has no thread left.
-pub fn attend(mut fleet: Box<dyn Fleet>) -> std::io::Result<()> {
-    let attend = move || {
+pub fn watch_notices(mut fleet: Box<dyn Fleet>) -> std::io::Result<()> {
+    let watch_notices = move || {
         let mut back_off = BackOff::new(PAUSE_FIRST_NS, MAX_PAUSE_NS);
         while let Err(error) = fleet.ready() {
             if back_off.failures() == 0 {
@@ -115,7 +115,7 @@ pub fn attend(mut fleet: Box<dyn Fleet>) -> std::io::Result<()> {
             return;
         }
     };
-    crate::sys::stack::thread("fleet".into()).spawn(attend).map(drop)
+    crate::sys::stack::thread("fleet".into()).spawn(watch_notices).map(drop)
 }
 
 impl Chosen {

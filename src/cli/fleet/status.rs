@@ -4,7 +4,7 @@ use crate::cli::args::{command_with, settings_of};
 use crate::cli::error::CliError;
 use crate::cli::logging;
 use crate::config::units::FleetKind;
-use crate::config::{Address, Program, options};
+use crate::config::{Address, Listen, Program, options};
 use crate::fleet::local::{FLEET_VARIABLE, Local};
 use crate::fleet::{Description, Fleet, Identity, Member};
 use clap::{ArgMatches, Command};
@@ -14,11 +14,13 @@ use std::time::Duration;
 pub const NAME: &str = "status";
 
 pub fn command() -> Command {
-    let takes = |name: &str| ["fleet", "group", "config"].contains(&name);
+    let takes = |name: &str| ["fleet", "group", "port", "config"].contains(&name);
     command_with(Program::Fleet, NAME, &takes)
         .about("Show a group: its capacity, and the stage, age, lead time and zone of each instance")
         .after_help(
             "Examples:
+  elastick fleet status                                   the supervisor on this machine's default port
+  elastick fleet status --config elastick.toml            the one at [fleet] port
   elastick fleet status --fleet aws                       on an instance: its own group
   \
              elastick fleet status --fleet aws --group stack-r-asg   another group of the account
@@ -46,17 +48,30 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         FleetKind::Nobody => return Err(CliError::Usage("--fleet none has no instances".to_string())),
         FleetKind::At(address) => address,
         FleetKind::Auto | FleetKind::Local => {
-            let text = std::env::var(FLEET_VARIABLE);
-            text.ok().and_then(|text| text.parse::<Address>().ok()).ok_or_else(|| {
-                CliError::Usage(
-                    "no fleet given: use --fleet aws, or --fleet with the address of a supervisor".to_string(),
-                )
-            })?
+            let own = std::env::var(FLEET_VARIABLE).ok().and_then(|text| text.parse::<Address>().ok());
+            match own {
+                Some(address) => address,
+                None => at(settings.get(&options::FLEET_PORT)?)?,
+            }
         }
     };
     let mut local = Local::new(address, Identity { instance: "operator".to_string(), group });
-    let description = local.describe().map_err(CliError::failed)?;
+    let description = local.describe().map_err(|error| {
+        CliError::Failed(format!("{error}. Its start prints the port; --port, --fleet or --config name another one"))
+    })?;
     print(&description, &|_| Extra::default(), &[])
+}
+
+/// Returns the address of a supervisor on this machine that listens there.
+fn at(listen: Listen) -> Result<Address, CliError> {
+    if listen.first == 0 || listen.first != listen.last {
+        let reason =
+            "--port does not say where the supervisor listens: its start prints the port; use --fleet HOST:PORT";
+        return Err(CliError::Usage(reason.to_string()));
+    }
+    let is_any = ["", "0.0.0.0", "::"].contains(&listen.host.as_str());
+    let host = if is_any { "localhost".to_string() } else { listen.host };
+    Ok(Address { host, port: listen.first, ..Address::default() })
 }
 
 #[cfg(feature = "aws")]
@@ -154,6 +169,14 @@ mod tests {
     fn columns_are_aligned_and_empty_ones_left_out() {
         let rows = [["a", "b", "c"], ["long", "", "1"], ["x", "", "2"]].map(|row| row.map(ToString::to_string));
         assert_eq!(aligned(&rows), ["a     c", "long  1", "x     2"]);
+    }
+
+    #[test]
+    fn a_supervisor_is_found_where_its_port_says() {
+        let of = |text: &str| at(text.parse().expect("a port")).map(|address| address.to_string()).ok();
+        assert_eq!(of("127.0.0.1:5009").as_deref(), Some("127.0.0.1:5009"));
+        assert_eq!(of("6000").as_deref(), Some("localhost:6000"));
+        assert_eq!((of("0"), of("5009/5019")), (None, None));
     }
 
     #[test]

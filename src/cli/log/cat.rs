@@ -3,9 +3,8 @@
 use super::Job;
 use crate::cli::error::CliError;
 use crate::cli::json;
-use crate::config::options;
-use crate::env::Env;
-use crate::log::{LogError, LogReader, columns_of, parts, show};
+use crate::config::{LogPosition, options};
+use crate::log::{LogError, columns_of, parts, show};
 use proto::{Endian, View};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -31,16 +30,17 @@ struct MessageDocument {
 }
 
 pub fn cat(job: &Job) -> Result<(), CliError> {
-    let (window, tables, is_json) = (job.window()?, job.tables()?, job.json()?);
+    let (tables, is_json) = (job.tables()?, job.json()?);
     let most_items = usize::try_from(job.settings.get(&options::ITEMS)?).unwrap_or(usize::MAX);
     let mut out = BufWriter::new(io::stdout().lock());
     for path in &job.files {
+        let mut reader = job.reader(path)?;
+        let window = job.window(&mut reader)?;
         job.warn_of_damage(path, window.clone())?;
-        let mut reader =
-            LogReader::open(&Env::system(), path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
-        let mut written = Ok(());
-        let read = reader.replay(window.clone(), job.chunk_bytes, Instant::now(), |chunk| {
+        let (mut written, mut is_empty, first) = (Ok(()), true, window.start);
+        let read = reader.replay(window, job.chunk_bytes, Instant::now(), |chunk| {
             for (index, bytes) in chunk.iter() {
+                is_empty = false;
                 let table = parts(bytes, &job.limits).map(|record| record.table);
                 if !tables.is_empty() && !tables.iter().any(|selected| Some(selected.as_slice()) == table) {
                     continue;
@@ -53,6 +53,15 @@ pub fn cat(job: &Job) -> Result<(), CliError> {
             ControlFlow::Continue(())
         });
         written?;
+        if is_empty && !is_whole(job)? {
+            let updates = match (&read, job.settings.get(&options::FROM)?) {
+                (Err(LogError::NotReached { have_index, .. }), _) => format!("; the log has {have_index} updates"),
+                (_, LogPosition::Index(_)) => String::new(),
+                _ => format!("; the log has {first} updates"),
+            };
+            out.flush()?;
+            eprintln!("{}: no update is between --from and --to{updates}", path.display());
+        }
         match read {
             // The log ends before the window.
             Ok(_) | Err(LogError::NotReached { .. }) => {}
@@ -63,6 +72,12 @@ pub fn cat(job: &Job) -> Result<(), CliError> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// Whether the whole log is requested, so that an empty log is no surprise.
+fn is_whole(job: &Job) -> Result<bool, CliError> {
+    let (from, to) = (job.settings.get(&options::FROM)?, job.settings.find(&options::TO)?);
+    Ok(from == LogPosition::Index(0) && to.is_none())
 }
 
 fn print(

@@ -2,15 +2,20 @@
 
 mod cat;
 mod change;
+mod directory;
 mod proof;
+mod prune;
 mod report;
 
 use super::args::{command_with, settings_of};
 use super::error::CliError;
 use super::logging;
-use crate::config::{Limits, Program, Settings, options};
+use crate::config::{Limits, LogPosition, Program, Settings, options};
+use crate::env::Env;
+use crate::log::LogReader;
+use crate::log::moment;
 use clap::{Arg, ArgMatches, Command};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An action on logs.
 struct Action {
@@ -24,13 +29,15 @@ struct Action {
 const ACTIONS: &[Action] = &[
     Action {
         name: "info",
-        about: "Summarise a log: updates, rows and bytes of each table, first and last, side file, torn tail",
-        options: &["json"],
+        about: "Summarise a log: updates, rows and bytes of each table, first and last, side file, torn tail; of a directory, list its \
+                days, their sizes, whether each is whole, and with --keep-days until when it is kept",
+        options: &["keep-days", "json"],
         run: report::info,
     },
     Action {
         name: "verify",
-        about: "Read a whole log, check its blocks against their checksums and report each damaged range; exits 1 if there is one",
+        about: "Read a whole log, or every log of a directory, check its blocks against their checksums and report each damaged range; exits 1 \
+                if there is one",
         options: &["json"],
         run: report::verify,
     },
@@ -48,9 +55,17 @@ const ACTIONS: &[Action] = &[
     },
     Action {
         name: "slice",
-        about: "Write a range of updates, of some tables or all, to a new log",
-        options: &["from", "to", "tables", "out"],
+        about: "Write a range of updates, of some tables or all, to a new log; exits 1 if it reaches an unfinished record at the end of the log",
+        options: &["from", "to", "tables", "out", "allow-torn"],
         run: change::slice,
+    },
+    Action {
+        name: "join",
+        about: "Write the updates of several logs, one log after the other, to a new log: the way back from a day that \
+                was ended too early (src/tick/README.md). Exits 1 if a log ends in an unfinished record, which is left out. A log \
+                and a copy of it are rejected",
+        options: &["out", "allow-torn"],
+        run: change::join,
     },
     Action {
         name: "repair",
@@ -65,7 +80,19 @@ const ACTIONS: &[Action] = &[
         options: &["json"],
         run: change::index,
     },
+    Action {
+        name: PRUNE,
+        about: "Delete the days of a directory that are more than --keep-days old, each with the files beside its log. The newest days, and \
+                days that are not known to be whole, are kept; `elastick tick --keep-days` does it whenever a day begins",
+        options: &["keep-days", "dry-run", "force"],
+        run: prune::prune,
+    },
 ];
+
+/// The action that takes directories only.
+const PRUNE: &str = "prune";
+/// The actions that take directories as well.
+const OF_DIRECTORIES: [&str; 2] = ["info", "verify"];
 
 /// Options of all actions.
 const COMMON: &[&str] = &["config", "limit-message", "limit-depth", "limit-log-read-chunk"];
@@ -73,17 +100,27 @@ const COMMON: &[&str] = &["config", "limit-message", "limit-depth", "limit-log-r
 const EXAMPLES: &str = "Examples:
   elastick log info sym2026.11.21
   elastick log verify --json sym2026.11.*[0-9]
+  elastick log verify /data/tplog
   elastick log cat --from 1000 --to 1010 --tables trade sym2026.11.21
+  elastick log cat --from 02:00 --to 02:05 sym2026.11.21
   elastick log proof --from 0 --to 5000 sym2026.11.21
   elastick log slice --from 0 --to 5000 --out morning sym2026.11.21
-  elastick log repair --in-place sym2026.11.21";
+  elastick log join --out joined sym2026.11.21 sym2026.11.22
+  elastick log repair --in-place sym2026.11.21
+  elastick log info --keep-days 7 /data/tplog
+  elastick log prune --keep-days 7 --dry-run /data/tplog";
 
 pub fn command() -> Command {
     let actions = ACTIONS.iter().map(|action| {
         let takes = |name: &str| COMMON.contains(&name) || action.options.contains(&name);
+        let (name, help) = match action.name {
+            PRUNE => ("DIR", "Directory of logs"),
+            name if OF_DIRECTORIES.contains(&name) => ("LOG|DIR", "Log to work on, or directory of logs"),
+            _ => ("LOG", "Log to work on"),
+        };
         let files = Arg::new("files")
-            .value_name("LOG")
-            .help("Log to work on")
+            .value_name(name)
+            .help(help)
             .required(true)
             .num_args(1..)
             .value_parser(clap::value_parser!(PathBuf));
@@ -105,19 +142,36 @@ struct Job {
     chunk_bytes: usize,
 }
 
+/// `1 day`, `2 days`.
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 impl Job {
     fn json(&self) -> Result<bool, CliError> {
         Ok(self.settings.is_on(&options::JSON)?)
     }
 
-    /// Returns the range of updates requested.
-    fn window(&self) -> Result<std::ops::Range<u64>, CliError> {
+    fn reader(&self, path: &Path) -> Result<LogReader, CliError> {
+        if path.is_dir() {
+            let path = path.display();
+            return Err(CliError::Usage(format!(
+                "{path} is a directory: name a day's log in it (elastick log info {path} lists them)"
+            )));
+        }
+        LogReader::open(&Env::system(), path, self.limits, self.chunk_bytes).map_err(CliError::failed)
+    }
+
+    /// Returns the range of updates of a log that is requested, by indices or times. The reader's position changes.
+    fn window(&self, reader: &mut LogReader) -> Result<std::ops::Range<u64>, CliError> {
         let (from, to) = (self.settings.get(&options::FROM)?, self.settings.find(&options::TO)?);
-        let to = to.unwrap_or(u64::MAX);
-        if from > to {
+        if let (LogPosition::Index(from), Some(LogPosition::Index(to))) = (from, to)
+            && from > to
+        {
             return Err(CliError::Usage(format!("--from {from} is after --to {to}")));
         }
-        Ok(from..to)
+        moment::window_of(reader, from, to, self.chunk_bytes).map_err(CliError::failed)
     }
 
     /// Returns the tables requested; empty means all.
@@ -126,7 +180,7 @@ impl Job {
     }
 
     /// Warns of damaged blocks that an action reads without a check.
-    fn warn_of_damage(&self, path: &std::path::Path, window: std::ops::Range<u64>) -> Result<(), CliError> {
+    fn warn_of_damage(&self, path: &Path, window: std::ops::Range<u64>) -> Result<(), CliError> {
         for damage in crate::log::damaged_in(path, window).map_err(CliError::failed)? {
             eprintln!("{}: DAMAGED: {damage}", path.display());
         }

@@ -4,33 +4,32 @@ use super::Job;
 use super::report::DamageDocument;
 use crate::cli::error::CliError;
 use crate::cli::json;
-use crate::env::Env;
-use crate::log::{DamagedRange, Keep, LogError, LogReader, Proof, damaged_in, survey, window_proof};
+use crate::log::{DamagedRange, Keep, LogError, Proof, damaged_in, survey, window_proof};
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
 
 /// Prints the proof of each log's window.
 pub fn proof(job: &Job) -> Result<(), CliError> {
-    let (window, tables, is_json) = (job.window()?, job.tables()?, job.json()?);
+    let (tables, is_json) = (job.tables()?, job.json()?);
     let mut out = std::io::stdout().lock();
     for path in &job.files {
+        let mut reader = job.reader(path)?;
+        let window = job.window(&mut reader)?;
         // An end that is given needs no scan of the log.
         let last = match window.end {
             u64::MAX => {
-                survey(path, job.limits, job.chunk_bytes, false, &mut |_, _| {}).map_err(CliError::failed)?.updates
+                survey(path, job.limits, job.chunk_bytes, false, &mut |_, _| {}).map_err(CliError::failed)?.records
             }
             last => last,
         };
         if window.start > last {
             return Err(CliError::Usage(format!(
-                "the log has {last} updates, so it ends before update {}",
+                "the log has {last} records, so it ends before index {}",
                 window.start
             )));
         }
         let window = window.start..last;
-        let mut reader =
-            LogReader::open(&Env::system(), path, job.limits, job.chunk_bytes).map_err(CliError::failed)?;
         let is_selected = |table: &[u8]| tables.is_empty() || tables.iter().any(|name| name == table);
         // The deadline is now: updates that are not in the log yet are not waited for.
         let proof: Result<Proof, LogError> =

@@ -1,6 +1,6 @@
 //! Serves clients of the session's port: an event loop on its own thread, whose messages the console evaluates one at a time.
 
-use super::peers::{HandlersSet, Happened};
+use super::peers::{Client, ConnectionEvent, Dialect, HandlersSet};
 use crate::access::{Access, Check, FileError, Grants, Users};
 use crate::config::{Limits, Listen};
 use crate::net::client::Incoming;
@@ -8,6 +8,8 @@ use crate::net::http;
 use crate::net::inbox::{End, Inbox, Message};
 use crate::net::reactor::Parts;
 use crate::net::remote::{self, encoded};
+use crate::net::sites::Sites;
+use crate::net::tls;
 use crate::net::{
     CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Service, SyncRequest, message, socket_directory,
 };
@@ -26,12 +28,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How long the console may take to check a password.
-const DECISION: Duration = Duration::from_secs(10);
+const LOGIN_WITHIN: Duration = Duration::from_secs(10);
 /// Messages of one connection that may wait for the console; at the limit the connection is not read further.
 const MAX_WAITING: usize = 4096;
 
 /// Sends an event to the console.
-pub type Tell = Arc<dyn Fn(Happened) + Send + Sync>;
+pub type ToConsole = Arc<dyn Fn(ConnectionEvent) + Send + Sync>;
 
 /// Command of the console to the loop.
 enum Command {
@@ -52,7 +54,7 @@ struct Loop {
 }
 
 impl Loop {
-    fn tell(&self, command: Command) {
+    fn send(&self, command: Command) {
         // An ended loop has already closed its connections.
         let _ = self.commands.send(command);
         let _ = self.waker.wake();
@@ -68,17 +70,17 @@ struct Connection {
 
 /// Service of the event loop: forwards connections and messages to the console.
 struct Clients {
-    tell: Tell,
-    set: Arc<HandlersSet>,
+    to_console: ToConsole,
+    handlers: Arc<HandlersSet>,
     own: Loop,
     commands: Receiver<Command>,
     open: HashMap<ConnId, Connection>,
 }
 
 impl Clients {
-    fn ask(&self, conn: ConnId, peer: &crate::net::Peer, event: HandlerEvent, answer: Respond) {
-        let (user, address) = (peer.user.clone(), peer.z_a());
-        (self.tell)(Happened::Asked { handle: conn.handle(), user, address, event, answer });
+    fn forward(&self, conn: ConnId, peer: &crate::net::Peer, event: HandlerEvent, respond: Respond) {
+        let (by, gone) = (Client::of(peer), peer.gone.clone());
+        (self.to_console)(ConnectionEvent::Request { handle: conn.handle(), by, event, respond, gone });
     }
 }
 
@@ -91,8 +93,8 @@ impl Service for Clients {
         let inbox = Arc::new(Inbox::default());
         self.open.insert(conn, Connection { inbox: Arc::clone(&inbox), waiting: 0 });
         let accepted = Accepted { conn, to: self.own.clone(), inbox, web };
-        let (user, address) = (peer.user.clone(), peer.z_a());
-        (self.tell)(Happened::Opened { peer: Box::new(accepted), user, address, web });
+        let dialect = Dialect { web, explains: peer.explains };
+        (self.to_console)(ConnectionEvent::Opened { peer: Box::new(accepted), by: Client::of(peer), dialect });
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
@@ -105,16 +107,16 @@ impl Service for Clients {
             ctl.pause(conn);
         }
         let (own, request) = (self.own.clone(), ctl.request());
-        let answer =
-            move |bytes: Vec<u8>| own.tell(Command::Done(conn, request.map(|request| (request, bytes.into()))));
+        let respond =
+            move |bytes: Vec<u8>| own.send(Command::Done(conn, request.map(|request| (request, bytes.into()))));
         let message =
-            Message { kind: header.kind, body: body.to_vec(), endian: header.endian, answer: Box::new(answer) };
+            Message { kind: header.kind, body: body.to_vec(), endian: header.endian, answer: Box::new(respond) };
         connection.inbox.put(message);
-        (self.tell)(Happened::Told(Arc::clone(&connection.inbox)));
+        (self.to_console)(ConnectionEvent::Received(Arc::clone(&connection.inbox)));
     }
 
     fn takes_web(&self) -> bool {
-        self.set.has(Handler::Web)
+        self.handlers.has(Handler::Web)
     }
 
     fn web_message(&mut self, conn: ConnId, is_text: bool, payload: Vec<u8>, ctl: &mut Control) {
@@ -122,24 +124,24 @@ impl Service for Clients {
         // One message at a time: the console resumes the connection when it is done.
         ctl.pause(conn);
         let own = self.own.clone();
-        let done = Box::new(move || own.tell(Command::Done(conn, None)));
+        let done = Box::new(move || own.send(Command::Done(conn, None)));
         let inbox = Arc::clone(&connection.inbox);
-        (self.tell)(Happened::Web { inbox, event: HandlerEvent::Web { is_text, payload }, done });
+        (self.to_console)(ConnectionEvent::Web { inbox, event: HandlerEvent::Web { is_text, payload }, done });
     }
 
     fn request(&mut self, conn: ConnId, request: &http::HttpRequest, peer: &crate::net::Peer, _: &mut Control) -> bool {
-        if !self.set.has(Handler::of_method(request.method)) {
+        if !self.handlers.has(Handler::of_method(request.method)) {
             return false;
         }
         let own = self.own.clone();
-        let answer = move |outcome| {
+        let respond = move |outcome| {
             let page = match outcome {
                 Some(Outcome::Page(page)) => Some(page.into()),
                 _ => None,
             };
-            own.tell(Command::Page(conn, page));
+            own.send(Command::Page(conn, page));
         };
-        self.ask(conn, peer, HandlerEvent::Page(request.for_handler()), Box::new(answer));
+        self.forward(conn, peer, HandlerEvent::Page(request.for_handler()), Box::new(respond));
         true
     }
 
@@ -150,18 +152,18 @@ impl Service for Clients {
         peer: &crate::net::Peer,
         _: &mut Control,
     ) -> bool {
-        if !self.set.has(Handler::Authorise) {
+        if !self.handlers.has(Handler::Authorise) {
             return false;
         }
         let own = self.own.clone();
-        let answer = move |outcome| {
+        let respond = move |outcome| {
             let verdict = match outcome {
                 Some(Outcome::Verdict(verdict)) => verdict,
                 _ => Verdict::Refused,
             };
-            own.tell(Command::Verdict(conn, verdict));
+            own.send(Command::Verdict(conn, verdict));
         };
-        self.ask(conn, peer, HandlerEvent::Authorise(request.for_handler()), Box::new(answer));
+        self.forward(conn, peer, HandlerEvent::Authorise(request.for_handler()), Box::new(respond));
         true
     }
 
@@ -169,10 +171,16 @@ impl Service for Clients {
 
     fn writable(&mut self, _: ConnId, _: &mut Control) {}
 
+    fn left(&mut self, conn: ConnId, _: &mut Control) {
+        if let Some(connection) = self.open.get(&conn) {
+            connection.inbox.gone().set();
+        }
+    }
+
     fn closed(&mut self, conn: ConnId, _: &CloseReason, _: &mut Control) {
         if let Some(connection) = self.open.remove(&conn) {
             connection.inbox.end(End::Closed);
-            (self.tell)(Happened::Told(connection.inbox));
+            (self.to_console)(ConnectionEvent::Received(connection.inbox));
         }
     }
 
@@ -223,12 +231,12 @@ impl Peer for Accepted {
             if wait {
                 return Err(QError::with("nyi", "WebSocket clients are sent async messages only"));
             }
-            self.to.tell(Command::Send(self.conn, remote::frame(message)?));
+            self.to.send(Command::Send(self.conn, remote::frame(message)?));
             return Ok(Value::Null);
         }
         let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
         let message = encoded(kind, message)?;
-        self.to.tell(Command::Send(self.conn, message.into()));
+        self.to.send(Command::Send(self.conn, message.into()));
         if !wait {
             return Ok(Value::Null);
         }
@@ -254,15 +262,15 @@ impl Drop for Accepted {
     fn drop(&mut self) {
         // A handle that the session itself closes gives no close event.
         self.inbox.set_number(0);
-        self.to.tell(Command::Close(self.conn));
+        self.to.send(Command::Close(self.conn));
     }
 }
 
 /// Access control: the user file, then `.z.pw`.
 struct Gate {
     users: Option<PathBuf>,
-    set: Arc<HandlersSet>,
-    tell: Tell,
+    handlers: Arc<HandlersSet>,
+    to_console: ToConsole,
 }
 
 impl Gate {
@@ -278,10 +286,10 @@ impl Access for Gate {
         if !self.read().is_none_or(|users| users.is_ok_and(|users| known(&users))) {
             return Check::Refused;
         }
-        if self.set.has(Handler::Login) {
-            let (answer, decided) = channel();
-            (self.tell)(Happened::Login { user: user.to_vec(), password: password.to_vec(), answer });
-            if !decided.recv_timeout(DECISION).unwrap_or(false) {
+        if self.handlers.has(Handler::Login) {
+            let (decision, decided) = channel();
+            (self.to_console)(ConnectionEvent::Login { user: user.to_vec(), password: password.to_vec(), decision });
+            if !decided.recv_timeout(LOGIN_WITHIN).unwrap_or(false) {
                 return Check::Refused;
             }
         }
@@ -293,16 +301,23 @@ impl Access for Gate {
         Some(Arc::new(Grants::everything()))
     }
 
+    fn is_named(&self, user: &[u8]) -> bool {
+        self.read().is_some_and(|users| users.is_ok_and(|users| users.is_named(user)))
+    }
+
     fn is_checked(&self) -> bool {
-        self.users.is_some() || self.set.has(Handler::Login)
+        self.users.is_some() || self.handlers.has(Handler::Login)
     }
 }
 
 /// The session's listening port.
 pub struct Port {
-    tell: Tell,
+    to_console: ToConsole,
     users: Option<PathBuf>,
-    set: Arc<HandlersSet>,
+    sites: Sites,
+    /// `-E 1` or `-E 2`.
+    tls: Option<Arc<tls::Door>>,
+    handlers: Arc<HandlersSet>,
     open: Option<Open>,
 }
 
@@ -315,13 +330,19 @@ struct Open {
 }
 
 impl Port {
-    pub fn new(tell: Tell, users: Option<PathBuf>, set: Arc<HandlersSet>) -> Port {
-        Port { tell, users, set, open: None }
+    pub fn new(
+        to_console: ToConsole,
+        users: Option<PathBuf>,
+        sites: Sites,
+        tls: Option<Arc<tls::Door>>,
+        handlers: Arc<HandlersSet>,
+    ) -> Port {
+        Port { to_console, users, sites, tls, handlers, open: None }
     }
 
     fn close(&mut self) {
         let Some(Open { running, socket, .. }) = self.open.take() else { return };
-        running.tell(Command::Stop);
+        running.send(Command::Stop);
         if let Some(path) = socket {
             // The loop may have removed it already.
             let _ = std::fs::remove_file(path);
@@ -346,16 +367,24 @@ impl Door for Port {
         let parts = Parts::new().map_err(|e| words(&e))?;
         let (commands, received) = channel();
         let own = Loop { commands, waker: parts.waker() };
-        let gate = Gate { users: self.users.clone(), set: Arc::clone(&self.set), tell: Arc::clone(&self.tell) };
+        let gate = Gate {
+            users: self.users.clone(),
+            handlers: Arc::clone(&self.handlers),
+            to_console: Arc::clone(&self.to_console),
+        };
         let clients = Clients {
-            tell: Arc::clone(&self.tell),
-            set: Arc::clone(&self.set),
+            to_console: Arc::clone(&self.to_console),
+            handlers: Arc::clone(&self.handlers),
             own: own.clone(),
             commands: received,
             open: HashMap::new(),
         };
         let limits = NetLimits::of(&Limits::default());
         let mut reactor = Reactor::new(parts, listeners, Box::new(gate), limits, clients).map_err(|e| words(&e))?;
+        reactor.set_sites(self.sites.clone());
+        if let Some(door) = &self.tls {
+            reactor.set_tls(Arc::clone(door)).map_err(|e| words(&e))?;
+        }
         let running = crate::sys::stack::thread("clients".into()).spawn(move || {
             if let Err(error) = reactor.run() {
                 tracing::error!(%error, "the port's event loop ended");
@@ -368,7 +397,7 @@ impl Door for Port {
     }
 
     fn tls_settings(&self) -> Vec<(&'static str, String)> {
-        crate::net::tls::shown()
+        tls::shown()
     }
 
     fn port(&self) -> i32 {

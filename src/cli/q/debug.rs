@@ -11,13 +11,13 @@ pub struct Suspended {
 }
 
 /// Meaning of an input line in the debugger.
-pub enum Meant {
+pub enum DebugAction {
     /// Text to print.
-    Shown(Vec<u8>),
+    Print(Vec<u8>),
     /// The debugger is left.
-    Left,
+    Exit,
     /// An expression or a command.
-    Expression,
+    Evaluate,
 }
 
 impl Suspended {
@@ -38,20 +38,20 @@ impl Suspended {
 
     /// Interprets a line: `` ` `` goes up, `.` down, `&` shows the frame, `.Q.bt[]` the stack, `'name` leaves the innermost frame with
     /// another error, `\` leaves the debugger. The frames have already ended when the error arrives, so `:value` cannot resume them.
-    pub fn meant(&mut self, line: &[u8]) -> Meant {
+    pub fn interpret(&mut self, line: &[u8]) -> DebugAction {
         match line.trim_ascii() {
-            b"\\" => Meant::Left,
+            b"\\" => DebugAction::Exit,
             b"`" => {
                 self.level = (self.level + 1).min(self.error.trace().len().saturating_sub(1));
-                Meant::Shown(self.error.shown_at(self.level))
+                DebugAction::Print(self.error.shown_at(self.level))
             }
             b"." => {
                 self.level = self.level.saturating_sub(1);
-                Meant::Shown(self.error.shown_at(self.level))
+                DebugAction::Print(self.error.shown_at(self.level))
             }
-            b"&" => Meant::Shown([b"'", &self.error.name[..], b"\n", &self.error.shown_at(self.level)].concat()),
-            b".Q.bt[]" | b".Q.bt`" => Meant::Shown(self.error.backtrace(self.level)),
-            [b':', ..] => Meant::Shown(
+            b"&" => DebugAction::Print([b"'", &self.error.name[..], b"\n", &self.error.shown_at(self.level)].concat()),
+            b".Q.bt[]" | b".Q.bt`" => DebugAction::Print(self.error.backtrace(self.level)),
+            [b':', ..] => DebugAction::Print(
                 b"'nyi (the failed evaluation has ended: it cannot continue with another value)\n".to_vec(),
             ),
             [b'\'', name @ ..] if name.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'`') && !name.is_empty() => {
@@ -59,11 +59,11 @@ impl Suspended {
                 self.error = self.error.clone().instead(name);
                 self.level = 0;
                 match self.error.trace() {
-                    [_, _, ..] => Meant::Shown(self.error.shown()),
-                    _ => Meant::Left,
+                    [_, _, ..] => DebugAction::Print(self.error.shown()),
+                    _ => DebugAction::Exit,
                 }
             }
-            _ => Meant::Expression,
+            _ => DebugAction::Evaluate,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Line editing at a terminal: history, completion, multi-line paste.
 
+use super::completion::Known;
 use super::input::{Prompt, Typed};
 use super::output::Screen;
 use crate::q::script;
@@ -11,6 +12,7 @@ use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use std::cell::Cell;
 use std::path::PathBuf;
 
 /// Lines kept in the history.
@@ -18,28 +20,28 @@ const HISTORY_LINES: usize = 10_000;
 
 /// Completes the word before the cursor.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct Names {
+    known: Known,
+    /// The line that is being edited is not empty.
+    has_text: Cell<bool>,
+}
 
 impl Completer for Names {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        let before = line.get(..at).unwrap_or_default();
-        let in_word = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
-        let start = before.rfind(|c| !in_word(c)).map_or(0, |i| i + 1);
-        let word = before.get(start..).unwrap_or_default();
-        if word.is_empty() {
-            return Ok((start, Vec::new()));
-        }
-        let mut found: Vec<String> = self.0.iter().filter(|name| name.starts_with(word)).cloned().collect();
-        found.sort_unstable();
-        found.dedup();
-        Ok((start, found))
+        Ok(self.known.complete(line, at))
     }
 }
 
 impl Hinter for Names {
     type Hint = String;
+
+    /// Gives no hint: it is called with the line at each key.
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        self.has_text.set(!line.is_empty());
+        None
+    }
 }
 
 impl Highlighter for Names {}
@@ -86,7 +88,8 @@ impl Editing {
     /// Reads a line, or several pasted lines.
     pub fn line(&mut self, prompt: Prompt) -> Typed {
         if let Some(names) = self.editor.helper_mut() {
-            names.0 = prompt.names;
+            names.known = prompt.known;
+            names.has_text.set(false);
         }
         match self.editor.readline(&prompt.text) {
             Ok(text) => {
@@ -94,6 +97,10 @@ impl Editing {
                     self.keep();
                 }
                 Typed::Text(expressions(&text))
+            }
+            // Ctrl-C on a line with text only drops the line.
+            Err(ReadlineError::Interrupted) if self.editor.helper().is_some_and(|names| names.has_text.get()) => {
+                Typed::Text(Vec::new())
             }
             Err(ReadlineError::Interrupted) => Typed::Interrupted,
             Err(_) => Typed::End,
@@ -121,16 +128,6 @@ fn expressions(text: &str) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_word_before_the_cursor_is_completed() {
-        let names = Names(["trade", "tradeCount", ".u.sub", "til"].map(str::to_owned).to_vec());
-        let history = DefaultHistory::new();
-        let complete = |line: &str| names.complete(line, line.len(), &Context::new(&history)).expect("names");
-        assert_eq!(complete("count tr"), (6, vec!["trade".to_owned(), "tradeCount".to_owned()]));
-        assert_eq!(complete("x:.u"), (2, vec![".u.sub".to_owned()]));
-        assert_eq!(complete("1+"), (2, Vec::new()));
-    }
 
     #[test]
     fn pasted_lines_are_expressions_as_in_a_script() {

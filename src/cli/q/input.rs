@@ -1,5 +1,6 @@
 //! Keyboard thread: reads a line on request, from a terminal with editing or from a pipe.
 
+use super::completion::Known;
 use super::editor::Editing;
 use super::output::Screen;
 use crate::q::script;
@@ -20,49 +21,53 @@ pub enum Typed {
 #[derive(Clone, Debug, Default)]
 pub struct Prompt {
     pub text: String,
-    /// Names for Tab completion.
-    pub names: Vec<String>,
+    /// For Tab completion.
+    pub known: Known,
 }
 
 /// Handle of the keyboard thread.
 pub struct Keyboard {
-    ask: Sender<Prompt>,
+    prompts: Sender<Prompt>,
 }
 
 impl Keyboard {
-    /// Starts the thread, which calls `tell` with each input.
+    /// Starts the thread, which calls `on_input` with each input.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub fn start(terminal: bool, screen: Screen, tell: impl Fn(Typed) + Send + 'static) -> std::io::Result<Keyboard> {
-        let (ask, asked) = channel();
+    pub fn start(
+        terminal: bool,
+        screen: Screen,
+        on_input: impl Fn(Typed) + Send + 'static,
+    ) -> std::io::Result<Keyboard> {
+        let (prompts, requests) = channel();
         crate::sys::stack::thread("keyboard".into()).spawn(move || {
             if terminal && let Some(mut editing) = Editing::new(&screen) {
-                while let Ok(prompt) = asked.recv() {
+                while let Ok(prompt) = requests.recv() {
                     screen.set_editing(true);
                     let typed = editing.line(prompt);
                     screen.set_editing(false);
-                    tell(typed);
+                    on_input(typed);
                 }
                 return;
             }
-            pipe(&asked, terminal.then_some(&screen), &tell);
+            pipe(&requests, terminal.then_some(&screen), &on_input);
         })?;
-        Ok(Keyboard { ask })
+        Ok(Keyboard { prompts })
     }
 
     /// Requests the next line.
-    pub fn ask(&self, prompt: Prompt) {
+    pub fn request(&self, prompt: Prompt) {
         // An ended thread has already sent the end of input.
-        let _ = self.ask.send(prompt);
+        let _ = self.prompts.send(prompt);
     }
 }
 
 /// Reads lines of standard input; prompts go to `screen`, which only a terminal without editing has.
-fn pipe(asked: &Receiver<Prompt>, screen: Option<&Screen>, tell: &impl Fn(Typed)) {
+fn pipe(requests: &Receiver<Prompt>, screen: Option<&Screen>, on_input: &impl Fn(Typed)) {
     let mut reader = script::Lines::default();
     let mut ended = false;
-    while let Ok(prompt) = asked.recv() {
+    while let Ok(prompt) = requests.recv() {
         if let Some(screen) = screen {
             screen.write(prompt.text.as_bytes());
         }
@@ -76,6 +81,6 @@ fn pipe(asked: &Receiver<Prompt>, screen: Option<&Screen>, tell: &impl Fn(Typed)
             }
         }
         let rest = ready.or_else(|| reader.finish());
-        tell(rest.map_or(Typed::End, Typed::Text));
+        on_input(rest.map_or(Typed::End, Typed::Text));
     }
 }

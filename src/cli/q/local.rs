@@ -1,24 +1,29 @@
 //! Local session: evaluates typed lines, timer calls and messages of clients, one at a time.
 
-use super::clients::{Port, Tell};
-use super::debug::{Meant, Suspended};
+use super::clients::{Port, ToConsole};
+use super::completion::Known;
+use super::debug::{DebugAction, Suspended};
+use super::help;
 use super::input::{Keyboard, Prompt, Typed};
-use super::options::Started;
-use super::output::Screen;
-use super::peers::{HandlersSet, Happened};
+use super::options::QOptions;
+use super::output::{Notes, Screen};
+use super::peers::{Client, ConnectionEvent, Dialect, HandlersSet};
 use super::signals;
 use crate::cli::CliError;
 use crate::net::inbox::{Inbox, Message, Respond};
-use crate::net::remote;
+use crate::net::tls::Door;
+use crate::net::{message, remote};
 use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
 use crate::q::host::{Caller, Grants, Host, Setting};
 use crate::q::session::Session;
 use crate::q::{Limits, QError, Rules, apply, from_view};
+use crate::sys::interrupt::Cancel;
+use crate::sys::memory::Sources;
 use crate::table::{Sym, Value, symbol};
 use proto::{Endian, MessageKind, View};
 use rustix::termios::tcgetwinsize;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -27,8 +32,11 @@ use std::time::{Duration, Instant};
 /// Input of the console.
 pub enum ConsoleEvent {
     Typed(Typed),
-    Happened(Happened),
+    Connection(ConnectionEvent),
 }
+
+/// How a session that continues after the end of its input is ended.
+const TO_END: &str = "Ctrl-C or SIGTERM ends it, and so does a last line `exit 0`";
 
 /// Maximum depth of nested debuggers.
 const MAX_SUSPENDED: usize = 20;
@@ -48,39 +56,44 @@ struct Console {
     interrupted: bool,
     /// Open debuggers, newest last.
     suspended: Vec<Suspended>,
-    /// Connected clients by handle.
-    clients: HashMap<i32, Caller>,
-    /// Clients that speak WebSocket.
-    webs: HashSet<i32>,
+    /// Connected clients by handle, with what they speak.
+    clients: HashMap<i32, (Caller, Dialect)>,
     trusts_clients: bool,
     /// Senders of deferred responses, by handle, oldest first.
-    put_off: HashMap<i32, VecDeque<Respond>>,
+    deferred: HashMap<i32, VecDeque<Respond>>,
     /// The script of the command line failed.
     script_failed: bool,
-    set: Arc<HandlersSet>,
+    handlers: Arc<HandlersSet>,
 }
 
 /// Runs the session and returns its exit code.
 ///
 /// # Errors
 /// Why the session cannot start.
-pub fn run(started: &Started) -> Result<i32, CliError> {
-    let (tell, events) = channel();
+pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError> {
+    let (sender, events) = channel();
     let screen = Screen::default();
     let terminal = std::io::stdin().is_terminal();
+    screen.set_notes(Notes::of(terminal, options.start.quiet));
     signals::watch()?;
-    let say = tell.clone();
-    let connector =
-        remote::connector(Arc::new(move |inbox| drop(say.send(ConsoleEvent::Happened(Happened::Told(inbox))))));
+    let to_console = sender.clone();
+    let received = move |inbox| drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Received(inbox))));
+    let connector = remote::connector(Arc::new(received), true);
     let mut session =
-        Session::console(started.start.clone(), Some(connector)).with_threads(started.threads.unwrap_or(0));
+        Session::console(options.start.clone(), Some(connector)).with_threads(options.threads.unwrap_or(0));
     session.set_output(Box::new(screen.clone()));
     let own = Caller { user: user(), address: i32::from_be_bytes([127, 0, 0, 1]), ..Caller::default() };
     session.set_caller(own.clone());
-    let say = tell.clone();
-    let say: Tell = Arc::new(move |happened| drop(say.send(ConsoleEvent::Happened(happened))));
-    let set = Arc::new(HandlersSet::default());
-    session.set_door(Box::new(Port::new(say, started.users.as_ref().map(Into::into), Arc::clone(&set))));
+    let to_console = sender.clone();
+    let to_console: ToConsole = Arc::new(move |event| drop(to_console.send(ConsoleEvent::Connection(event))));
+    let handlers = Arc::new(HandlersSet::default());
+    session.set_door(Box::new(Port::new(
+        to_console,
+        options.users.as_ref().map(Into::into),
+        options.sites.clone(),
+        door,
+        Arc::clone(&handlers),
+    )));
     let mut console = Console {
         session,
         screen,
@@ -92,16 +105,15 @@ pub fn run(started: &Started) -> Result<i32, CliError> {
         interrupted: false,
         suspended: Vec::new(),
         clients: HashMap::new(),
-        webs: HashSet::new(),
-        trusts_clients: started.trusts_clients,
-        put_off: HashMap::new(),
+        trusts_clients: options.trusts_clients,
+        deferred: HashMap::new(),
         script_failed: false,
-        set,
+        handlers,
     };
-    console.prepare(started)?;
+    console.prepare(options)?;
     let keyboard =
-        Keyboard::start(terminal, console.screen.clone(), move |typed| drop(tell.send(ConsoleEvent::Typed(typed))))?;
-    console.converse(&keyboard);
+        Keyboard::start(terminal, console.screen.clone(), move |typed| drop(sender.send(ConsoleEvent::Typed(typed))))?;
+    console.run_events(&keyboard);
     Ok(console.end())
 }
 
@@ -112,66 +124,95 @@ fn user() -> Vec<u8> {
     named.map_or_else(|| rustix::process::getuid().as_raw().to_string().into_bytes(), OsStringExt::into_vec)
 }
 
+/// Returns the caller of what a client's connection evaluates.
+fn caller(handle: i32, by: Client, remote: bool) -> Caller {
+    let grants = Grants { relay: true, ..Grants::default() };
+    Caller { handle, user: by.user, address: by.address, tls: by.tls, remote, grants }
+}
+
 impl Console {
-    fn prepare(&mut self, started: &Started) -> Result<(), CliError> {
-        self.fit(started.sized);
-        if self.terminal && !started.start.quiet {
+    fn prepare(&mut self, options: &QOptions) -> Result<(), CliError> {
+        self.fit_to_window(options.sized);
+        if self.terminal && !options.start.quiet {
             let version = env!("CARGO_PKG_VERSION");
-            self.screen.write(format!("elastick {version}, q console; \\\\ or Ctrl-D ends it\n").as_bytes());
+            self.screen.write(
+                format!("elastick {version}, q console; \\help explains names, \\\\ or Ctrl-D ends it\n").as_bytes(),
+            );
         }
-        if let Some(mb) = started.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
+        // The rest is for other processes and for what is not counted.
+        let memory = Sources::default().memory().map_or(0, |memory| memory.total_bytes / 5 * 4);
+        self.session.set_own_memory(memory);
+        if let Some(mb) = options.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
             self.session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
         }
         let ticking = |command: &&String| command.starts_with("t ");
-        for command in started.commands.iter().filter(|c| !ticking(c)) {
+        for command in options.commands.iter().filter(|c| !ticking(c)) {
             self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
-        if let Some(port) = &started.port {
+        if let Some(port) = &options.port {
             self.session.listen(port.as_bytes()).map_err(CliError::failed)?;
         }
-        if let Some(script) = &started.target {
+        if let Some(script) = &options.target {
             self.script_failed = !self.line(format!("\\l {script}").as_bytes());
         }
-        for command in started.commands.iter().filter(ticking) {
+        for command in options.commands.iter().filter(ticking) {
             self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
         Ok(())
     }
 
     /// Runs until the session or its input ends.
-    fn converse(&mut self, keyboard: &Keyboard) {
-        let (mut asked, mut input_ended) = (false, false);
+    fn run_events(&mut self, keyboard: &Keyboard) {
+        let (mut is_prompted, mut input_ended, mut is_noted) = (false, false, false);
         while self.session.exited().is_none() && !self.screen.is_closed() {
-            // As in kdb+, a process without input keeps running for its connections.
-            if input_ended && self.session.port() == 0 && self.session.open_handles().is_empty() {
-                break;
+            if input_ended {
+                let Some(kept_by) = self.kept_by() else { break };
+                if !is_noted {
+                    is_noted = true;
+                    let note = format!("(end of input; the session continues for {kept_by}; {TO_END})\n");
+                    self.screen.remark(note.as_bytes());
+                }
             }
-            if !asked && !input_ended {
-                keyboard.ask(self.prompt());
-                asked = true;
+            if !is_prompted && !input_ended {
+                keyboard.request(self.prompt());
+                is_prompted = true;
             }
             self.note_handlers();
             match self.next() {
                 None => self.tick(),
                 Some(ConsoleEvent::Typed(typed)) => {
-                    asked = false;
+                    is_prompted = false;
                     input_ended = self.typed(typed);
                 }
-                Some(ConsoleEvent::Happened(happened)) => self.happened(happened),
+                Some(ConsoleEvent::Connection(event)) => self.connection_event(event),
             }
-            self.answer_deferred();
+            self.send_deferred();
+        }
+    }
+
+    /// What keeps the session running without input, as in kdb+: its port and its connections. `None` without any.
+    fn kept_by(&self) -> Option<String> {
+        let (port, handles) = (self.session.port(), self.session.open_handles());
+        let port = (port != 0).then(|| format!("port {port}"));
+        let handles = (!handles.is_empty()).then(|| match &handles[..] {
+            [one] => format!("handle {one}"),
+            several => format!("{} handles", several.len()),
+        });
+        match (port, handles) {
+            (Some(port), Some(handles)) => Some(format!("{port} and {handles}")),
+            (port, handles) => port.or(handles),
         }
     }
 
     fn note_handlers(&self) {
-        self.set.note(|handler| handler.of(&self.session).is_some());
+        self.handlers.note(|handler| handler.of(&self.session).is_some());
     }
 
     /// Returns the next event; `None` if the timer is due.
     fn next(&mut self) -> Option<ConsoleEvent> {
-        let wanted = self.session.setting(Setting::Timer);
-        if self.tick.map_or(0, |(_, ms)| ms) != wanted {
-            self.tick = (wanted > 0).then(|| (Instant::now(), wanted));
+        let interval_ms = self.session.setting(Setting::Timer);
+        if self.tick.map_or(0, |(_, ms)| ms) != interval_ms {
+            self.tick = (interval_ms > 0).then(|| (Instant::now(), interval_ms));
         }
         let Some((at, _)) = self.tick else { return self.events.recv().ok() };
         self.events.recv_timeout(at.saturating_duration_since(Instant::now())).ok()
@@ -183,11 +224,17 @@ impl Console {
         }
         let space = String::from_utf8_lossy(symbol::text(self.session.namespace())).into_owned();
         let suspended = ")".repeat(self.suspended.len());
-        Prompt { text: format!("q{space}){suspended}"), names: self.session.completions() }
+        let known = Known {
+            names: self.session.completions(),
+            tables: self.session.tables().into_iter().collect(),
+            explained: help::explained(),
+            has_files: true,
+        };
+        Prompt { text: format!("q{space}){suspended}"), known }
     }
 
     /// Sets the console size to that of the window, unless it was set by hand.
-    fn fit(&mut self, by_hand: bool) {
+    fn fit_to_window(&mut self, by_hand: bool) {
         let mut console = self.session.console();
         let number = |name: &str| std::env::var(name).ok()?.parse::<u16>().ok();
         let size = match (number("LINES"), number("COLUMNS")) {
@@ -211,7 +258,7 @@ impl Console {
         match typed {
             Typed::Text(texts) => {
                 self.interrupted = false;
-                self.fit(self.window.is_none());
+                self.fit_to_window(self.window.is_none());
                 for text in texts {
                     if self.session.exited().is_some() {
                         break;
@@ -239,14 +286,18 @@ impl Console {
         if text.is_empty() || text.starts_with(b"/") {
             return true;
         }
-        let looks = self.terminal || self.session.setting(Setting::ErrorTrap) == 1;
-        self.session.set_debugs(looks);
+        if let Some(help) = help::answer(text, self.session.console_now().columns) {
+            self.screen.write(&help);
+            return true;
+        }
+        let debugs = self.terminal || self.session.setting(Setting::ErrorTrap) == 1;
+        self.session.set_debugs(debugs);
         let mut locals = None;
         if let Some(newest) = self.suspended.last_mut() {
-            match newest.meant(text) {
-                Meant::Shown(shown) => self.screen.write(&shown),
-                Meant::Left => drop(self.suspended.pop()),
-                Meant::Expression => locals = Some(newest.locals()),
+            match newest.interpret(text) {
+                DebugAction::Print(shown) => self.screen.write(&shown),
+                DebugAction::Exit => drop(self.suspended.pop()),
+                DebugAction::Evaluate => locals = Some(newest.locals()),
             }
             if locals.is_none() {
                 return true;
@@ -257,7 +308,7 @@ impl Console {
             Some(locals) if !text.starts_with(b"\\") => session.line_among(text, &locals),
             _ => session.line(text),
         });
-        if looks
+        if debugs
             && let Err(error) = &result
             && self.suspended.len() < MAX_SUSPENDED
             && let Some(suspended) = Suspended::of(error)
@@ -301,36 +352,29 @@ impl Console {
         self.failed(result.map(drop));
     }
 
-    fn happened(&mut self, happened: Happened) {
-        match happened {
-            Happened::Opened { peer, user, address, web } => self.opened(peer, user, address, web),
-            Happened::Login { user, password, answer } => {
+    fn connection_event(&mut self, event: ConnectionEvent) {
+        match event {
+            ConnectionEvent::Opened { peer, by, dialect } => self.opened(peer, by, dialect),
+            ConnectionEvent::Login { user, password, decision } => {
                 // The login may have timed out, which rejects it.
-                let _ = answer.send(self.lets_in(&user, password));
+                let _ = decision.send(self.authenticate(&user, password));
             }
-            Happened::Told(inbox) => self.told(&inbox),
-            Happened::Web { inbox, event, done } => {
-                if let Some(caller) = self.clients.get(&inbox.number()).cloned() {
-                    let result = self.event(caller, &event);
+            ConnectionEvent::Received(inbox) => self.received(&inbox),
+            ConnectionEvent::Web { inbox, event, done } => {
+                if let Some((caller, _)) = self.clients.get(&inbox.number()).cloned() {
+                    let result = self.event(caller, &event, None);
                     self.failed(result.map(drop));
                 }
                 done();
             }
-            Happened::Asked { handle, user, address, event, answer } => {
+            ConnectionEvent::Request { handle, by, event, respond, gone } => {
                 let remote = !self.trusts_clients && !matches!(event, handlers::HandlerEvent::Authorise(_));
-                let caller = Caller {
-                    handle,
-                    user,
-                    address,
-                    tls: None,
-                    remote,
-                    grants: Grants { relay: true, ..Grants::default() },
-                };
-                let result = self.event(caller, &event);
+                let caller = caller(handle, by, remote);
+                let result = self.event(caller, &event, Some(gone));
                 match result {
-                    Ok(outcome) => answer(Some(outcome)),
+                    Ok(outcome) => respond(Some(outcome)),
                     Err(error) => {
-                        answer(None);
+                        respond(None);
                         self.failed(Err(error));
                     }
                 }
@@ -338,10 +382,15 @@ impl Console {
         }
     }
 
-    /// Calls the handler of an event on behalf of this caller.
-    fn event(&mut self, caller: Caller, event: &handlers::HandlerEvent) -> Result<Outcome, QError> {
+    /// Calls the handler of an event on behalf of this caller, until `gone` is set.
+    fn event(
+        &mut self,
+        caller: Caller,
+        event: &handlers::HandlerEvent,
+        gone: Option<Cancel>,
+    ) -> Result<Outcome, QError> {
         let mut limits = self.session.limits();
-        limits.deadline = self.client_deadline();
+        (limits.deadline, limits.cancel) = (self.client_deadline(), gone);
         let (session, handle) = (&mut self.session, caller.handle);
         session.set_caller(caller);
         if !self.trusts_clients {
@@ -363,29 +412,38 @@ impl Console {
     }
 
     /// Evaluates the messages received on a connection, and handles its close.
-    fn told(&mut self, inbox: &Inbox) {
+    fn received(&mut self, inbox: &Inbox) {
         while inbox.number() != 0
             && let Some(Message { kind, body, endian, answer }) = inbox.take()
         {
             let handle = inbox.number();
-            let limits = self.limits_of(handle);
-            self.session.asked(kind == MessageKind::Sync);
+            let mut limits = self.limits_of(handle);
+            if kind == MessageKind::Sync {
+                if inbox.gone().is_set() {
+                    // It was sent before its client left.
+                    answer(proto::encode::error_message(b"stop"));
+                    continue;
+                }
+                limits.cancel = Some(inbox.gone().clone());
+            }
+            self.session.begin_message(kind == MessageKind::Sync);
             let result = self.request(handle, kind, (&body, endian), &limits);
             let deferred = self.session.has_deferred();
             // Before the response is sent, so that the loop already has any handlers the message set.
             self.note_handlers();
             // A message that deferred its response and then sent it has been answered, even if it failed afterwards.
             if deferred && (result.is_ok() || !self.session.undefer(handle)) {
-                self.put_off.entry(handle).or_default().push_back(answer);
+                self.deferred.entry(handle).or_default().push_back(answer);
             } else if kind == MessageKind::Sync {
                 let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
-                let encoded = result.and_then(encoded);
-                answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
+                let explains = self.clients.get(&handle).is_some_and(|(_, dialect)| dialect.explains);
+                let failure = |error: QError| message::failure(&error, explains, &body, endian).to_vec();
+                answer(result.and_then(encoded).unwrap_or_else(failure));
             } else {
                 self.failed(result.map(drop));
                 answer(Vec::new());
             }
-            self.answer_deferred();
+            self.send_deferred();
         }
         if inbox.is_over() {
             self.closed(inbox);
@@ -393,9 +451,9 @@ impl Console {
     }
 
     /// Sends the deferred responses that are available now.
-    fn answer_deferred(&mut self) {
+    fn send_deferred(&mut self) {
         for (handle, result) in self.session.take_answers() {
-            let Some(answer) = self.put_off.get_mut(&handle).and_then(VecDeque::pop_front) else { continue };
+            let Some(answer) = self.deferred.get_mut(&handle).and_then(VecDeque::pop_front) else { continue };
             let limits = self.session.limits();
             let encoded = match result {
                 Ok(value) => limits.within(|| remote::encoded(MessageKind::Response, &value)),
@@ -427,7 +485,8 @@ impl Console {
         let message = limits.within(|| from_view(&view))?;
         let handler = self.handler(if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
         let session = &mut self.session;
-        session.set_caller(self.clients.get(&handle).cloned().unwrap_or(Caller { handle, ..Caller::default() }));
+        let caller = self.clients.get(&handle).map(|(caller, _)| caller.clone());
+        session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
         let space = session.namespace();
         // Clients' messages are evaluated in the root namespace.
         let _ = session.set_namespace(Sym::NULL);
@@ -440,21 +499,18 @@ impl Console {
         result
     }
 
-    fn opened(&mut self, peer: Box<dyn Peer>, user: Vec<u8>, address: i32, web: bool) {
+    fn opened(&mut self, peer: Box<dyn Peer>, by: Client, dialect: Dialect) {
         // A connection beyond the limit is closed on drop.
         let Ok(handle) = self.session.adopt(peer) else { return };
-        let grants = Grants { relay: true, ..Grants::default() };
-        let caller = Caller { handle, user, address, tls: None, remote: !self.trusts_clients, grants };
-        self.clients.insert(handle, caller.clone());
-        if web {
-            self.webs.insert(handle);
-        }
-        let result = self.event(Caller { remote: false, ..caller }, &handlers::HandlerEvent::Opened { web });
+        let caller = caller(handle, by, !self.trusts_clients);
+        self.clients.insert(handle, (caller.clone(), dialect));
+        let opened = handlers::HandlerEvent::Opened { web: dialect.web };
+        let result = self.event(Caller { remote: false, ..caller }, &opened, None);
         self.failed(result.map(drop));
     }
 
     /// Returns the decision of `.z.pw`.
-    fn lets_in(&mut self, user: &[u8], password: Vec<u8>) -> bool {
+    fn authenticate(&mut self, user: &[u8], password: Vec<u8>) -> bool {
         let Some(handler) = self.handler(".z.pw") else { return true };
         let Ok(user) = symbol::intern(user) else { return false };
         let limits = self.session.limits();
@@ -465,9 +521,9 @@ impl Console {
             session.serve_caller();
         }
         let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
-        let answer = matches!(result, Ok(Value::Bool(true)));
+        let is_accepted = matches!(result, Ok(Value::Bool(true)));
         self.failed(result.map(drop));
-        answer
+        is_accepted
     }
 
     fn closed(&mut self, inbox: &Inbox) {
@@ -477,9 +533,9 @@ impl Console {
         }
         self.session.forget(handle);
         self.session.forget_deferred(handle);
-        self.put_off.remove(&handle);
-        self.clients.remove(&handle);
-        let handler = if self.webs.remove(&handle) { ".z.wc" } else { ".z.pc" };
+        self.deferred.remove(&handle);
+        let is_web = self.clients.remove(&handle).is_some_and(|(_, dialect)| dialect.web);
+        let handler = if is_web { ".z.wc" } else { ".z.pc" };
         if let Some(handler) = self.handler(handler) {
             self.call(&handler, Value::Int(handle));
         }

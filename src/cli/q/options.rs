@@ -1,11 +1,13 @@
 //! Command line of q: a file, options of the language, and the script's own arguments.
 
 use crate::cli::CliError;
+use crate::config::{Addresses, TlsMode, units};
+use crate::net::sites::Sites;
 use crate::q::session::Start;
 
 /// Parsed command line.
 #[derive(Debug, Default)]
-pub struct Started {
+pub struct QOptions {
     /// Script, or address of another process.
     pub target: Option<String>,
     pub start: Start,
@@ -22,59 +24,73 @@ pub struct Started {
     pub users: Option<String>,
     /// `-u 0`: clients have the rights of the console.
     pub trusts_clients: bool,
+    /// `-E`.
+    pub tls: Option<TlsMode>,
+    /// Web pages that may send requests.
+    pub sites: Sites,
+    /// Options given that have a meaning for a local session only.
+    local_only: Vec<String>,
 }
 
-impl Started {
+impl QOptions {
     /// Parses the command line.
     ///
     /// # Errors
     /// An option without its value, with an invalid value, or that is not supported.
-    pub fn read(words: &[String]) -> Result<Started, CliError> {
-        let mut started = Started::default();
-        started.start.command_line =
+    pub fn read(words: &[String]) -> Result<QOptions, CliError> {
+        let mut options = QOptions::default();
+        options.start.command_line =
             std::iter::once(&"q".to_owned()).chain(words).map(|w| w.as_bytes().to_vec()).collect();
-        let mut words = words.iter().peekable();
-        if let Some(first) = words.next_if(|word| !word.starts_with('-')) {
-            started.target = Some(first.clone());
-            started.start.script = first.as_bytes().to_vec();
-        }
+        let mut words = words.iter();
         while let Some(word) = words.next() {
             let letter = match word.as_bytes() {
                 [b'-', letter] => *letter,
                 _ => b' ',
             };
+            // The first word that is neither an option nor its value, unless it belongs to an option of the script's own.
+            if !word.starts_with('-') && options.target.is_none() && options.start.arguments.is_empty() {
+                options.target = Some(word.clone());
+                options.start.script = word.as_bytes().to_vec();
+                continue;
+            }
+            if b"beEgosStTWzwpuU".contains(&letter) {
+                options.local_only.push(word.clone());
+            }
             let mut value = || words.next().cloned().ok_or_else(|| CliError::Usage(format!("{word} needs a value")));
             match letter {
-                b'b' => started.start.blocks_writes = true,
-                b'q' => started.start.quiet = true,
+                b'b' => options.start.blocks_writes = true,
+                b'q' => options.start.quiet = true,
                 b'c' | b'C' => {
                     let (rows, columns) = (number(word, &value()?)?, number(word, &value()?)?);
-                    started.sized |= letter == b'c';
-                    started.commands.push(format!("{} {rows} {columns}", char::from(letter)));
+                    options.sized |= letter == b'c';
+                    options.commands.push(format!("{} {rows} {columns}", char::from(letter)));
                 }
                 b'e' | b'g' | b'o' | b'P' | b'S' | b't' | b'T' | b'W' | b'z' => {
                     let number = number(word, &value()?)?;
-                    started.commands.push(format!("{} {number}", char::from(letter)));
+                    options.commands.push(format!("{} {number}", char::from(letter)));
                 }
-                b's' => started.threads = Some(usize::try_from(number(word, &value()?)?).unwrap_or(0)),
-                b'w' => started.workspace_mb = u64::try_from(number(word, &value()?)?).ok(),
-                b'p' => started.port = Some(value()?),
+                b's' => options.threads = Some(usize::try_from(number(word, &value()?)?).unwrap_or(0)),
+                b'w' => options.workspace_mb = u64::try_from(number(word, &value()?)?).ok(),
+                b'p' => options.port = Some(value()?),
                 b'u' => {
                     let users = value()?;
-                    started.trusts_clients = users == "0";
-                    started.users = Some(users).filter(|users| users != "0" && users != "1");
+                    options.trusts_clients = users == "0";
+                    options.users = Some(users).filter(|users| users != "0" && users != "1");
                 }
-                b'U' => started.users = Some(value()?),
-                b'E' if value()? == "0" => {}
-                b'E' | b'l' | b'L' | b'm' | b'r' => {
+                b'U' => options.users = Some(value()?),
+                b'E' => {
+                    let mode = units::tls(&value()?).map_err(|error| CliError::Usage(format!("{word} {error}")))?;
+                    options.tls = Some(mode);
+                }
+                b'l' | b'L' | b'm' | b'r' => {
                     return Err(CliError::Usage(format!(
                         "{word} is not supported by this console; see elastick q --help"
                     )));
                 }
-                _ => started.start.arguments.push(word.as_bytes().to_vec()),
+                _ => options.start.arguments.push(word.as_bytes().to_vec()),
             }
         }
-        Ok(started)
+        Ok(options)
     }
 
     /// Checks that no argument is an option of two dashes, which nothing reads without a script.
@@ -88,11 +104,39 @@ impl Started {
         }
     }
 
-    /// Checks that no argument follows the address of a process, as no script here reads it.
+    /// Checks that no argument of a session without a script is an address: it stands behind an unknown option, and nothing connects to it.
     ///
     /// # Errors
-    /// The first argument.
+    /// The first such argument.
+    pub fn rejects_addresses(&self) -> Result<(), CliError> {
+        let is_address = |word: &&Vec<u8>| {
+            let address = std::str::from_utf8(word).ok().filter(|word| word.contains(':'));
+            // `12:30` is a time.
+            let addresses = address.and_then(|word| word.parse::<Addresses>().ok());
+            addresses.is_some_and(|all| all.iter().any(|address| address.host.parse::<u64>().is_err()))
+        };
+        match self.start.arguments.iter().find(is_address) {
+            None => Ok(()),
+            Some(word) => Err(CliError::Usage(format!(
+                "unknown option {} before the address {}; an address follows `elastick q` or options that it knows \
+                 (elastick q --help)",
+                String::from_utf8_lossy(self.start.arguments.first().unwrap_or(word)),
+                String::from_utf8_lossy(word)
+            ))),
+        }
+    }
+
+    /// Checks that an address of a process comes with nothing that only a local session has a use for: no script here reads arguments, and
+    /// no client connects.
+    ///
+    /// # Errors
+    /// The first such argument or option.
     pub fn rejects_arguments(&self) -> Result<(), CliError> {
+        if let Some(option) = self.local_only.first() {
+            return Err(CliError::Usage(format!(
+                "{option} has a meaning for a local session only; with an address use -q, -c and -P (elastick q --help)"
+            )));
+        }
         match self.start.arguments.first() {
             None => Ok(()),
             Some(word) if word.starts_with(b"-") => Err(unknown_option(word)),
@@ -121,8 +165,8 @@ fn number(option: &str, text: &str) -> Result<i64, CliError> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Started {
-        Started::read(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).expect("a command line")
+    fn read(line: &str) -> QOptions {
+        QOptions::read(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).expect("a command line")
     }
 
     fn words(words: &[Vec<u8>]) -> Vec<&str> {
@@ -131,19 +175,46 @@ mod tests {
 
     #[test]
     fn options_of_the_language_are_taken_and_the_rest_is_the_scripts() {
-        let started = read("test.q -P 0 -abc 123 a -c 30 100 -q");
-        assert_eq!(words(&started.start.arguments), ["-abc", "123", "a"]);
-        assert_eq!(words(&started.start.command_line).join(" "), "q test.q -P 0 -abc 123 a -c 30 100 -q");
-        assert_eq!(started.commands, ["P 0", "c 30 100"]);
-        assert_eq!(started.target.as_deref(), Some("test.q"));
-        assert!(started.start.quiet && started.sized);
+        let options = read("test.q -P 0 -abc 123 a -c 30 100 -q");
+        assert_eq!(words(&options.start.arguments), ["-abc", "123", "a"]);
+        assert_eq!(words(&options.start.command_line).join(" "), "q test.q -P 0 -abc 123 a -c 30 100 -q");
+        assert_eq!(options.commands, ["P 0", "c 30 100"]);
+        assert_eq!(options.target.as_deref(), Some("test.q"));
+        assert!(options.start.quiet && options.sized);
+        assert_eq!([read("-E 2 -p 5000").tls, read("-p 5000").tls], [Some(TlsMode::Only), None]);
+    }
+
+    #[test]
+    fn options_stand_anywhere() {
+        for line in ["-q :28010", ":28010 -q", "-q -c 40 200 :28010 -P 0", "-P 0 :28010"] {
+            let options = read(line);
+            assert_eq!(options.target.as_deref(), Some(":28010"), "{line}");
+            assert!(options.rejects_arguments().is_ok() && options.start.arguments.is_empty(), "{line}");
+        }
+        let options = read("-q -p 5000 lib.q -x 1 y -c 40 200");
+        assert_eq!((options.target.as_deref(), options.port.as_deref()), (Some("lib.q"), Some("5000")));
+        assert_eq!(words(&options.start.arguments), ["-x", "1", "y"]);
+    }
+
+    #[test]
+    fn an_address_that_would_not_be_connected_to_is_an_error() {
+        for (line, expected) in [
+            ("-p 28099 :28020", "-p has a meaning for a local session only"),
+            (":28020 -s 4", "-s has a meaning for a local session only"),
+        ] {
+            let Err(CliError::Usage(error)) = read(line).rejects_arguments() else { panic!("{line} is taken") };
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let Err(CliError::Usage(error)) = read("-x y :28010").rejects_addresses() else { panic!("taken") };
+        assert!(error.starts_with("unknown option -x before the address :28010"), "{error}");
+        assert!(read("-x y 12:30 z").rejects_addresses().is_ok());
     }
 
     #[test]
     fn without_a_file_the_first_word_is_an_option() {
-        let started = read("-s 4 -w 100 -x y");
-        assert_eq!((started.target, started.threads, started.workspace_mb), (None, Some(4), Some(100)));
-        assert_eq!(words(&started.start.arguments), ["-x", "y"]);
+        let options = read("-s 4 -w 100 -x y");
+        assert_eq!((options.target, options.threads, options.workspace_mb), (None, Some(4), Some(100)));
+        assert_eq!(words(&options.start.arguments), ["-x", "y"]);
     }
 
     #[test]
@@ -172,9 +243,9 @@ mod tests {
 
     #[test]
     fn unsupported_options_and_missing_values_are_rejected() {
-        for line in ["-l", "-P", "-P x", "-c 1", "-E 1"] {
+        for line in ["-l", "-P", "-P x", "-c 1", "-E 3"] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            assert!(matches!(Started::read(&words), Err(CliError::Usage(_))), "{line}");
+            assert!(matches!(QOptions::read(&words), Err(CliError::Usage(_))), "{line}");
         }
     }
 }

@@ -24,6 +24,29 @@ struct Inner {
     editing: bool,
     /// The reader of standard output has closed it.
     closed: bool,
+    notes: Notes,
+}
+
+/// Where remarks go: a program that reads the output must not find them there.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Notes {
+    #[default]
+    Off,
+    /// Behind the output, which a person reads at a terminal.
+    WithOutput,
+    /// To standard error.
+    WithErrors,
+}
+
+impl Notes {
+    /// For a console whose input is a terminal or not; `-q` keeps remarks away.
+    pub fn of(terminal: bool, is_quiet: bool) -> Notes {
+        match (terminal, is_quiet) {
+            (_, true) => Notes::Off,
+            (true, _) => Notes::WithOutput,
+            (false, _) => Notes::WithErrors,
+        }
+    }
 }
 
 impl Screen {
@@ -39,6 +62,22 @@ impl Screen {
     /// Sets whether a line is being edited; output then goes around it.
     pub fn set_editing(&self, editing: bool) {
         self.with(|inner| inner.editing = editing);
+    }
+
+    /// Sets where remarks go.
+    pub fn set_notes(&self, notes: Notes) {
+        self.with(|inner| inner.notes = notes);
+    }
+
+    /// Shows a remark.
+    pub fn remark(&self, text: &[u8]) {
+        self.with(|inner| match inner.notes {
+            _ if inner.out.is_some() => {}
+            Notes::Off => {}
+            Notes::WithOutput => inner.print(text),
+            // A failed write cannot be reported anywhere else.
+            Notes::WithErrors => drop(std::io::stderr().write_all(text)),
+        });
     }
 
     /// Whether the reader of standard output has closed it.
@@ -95,6 +134,10 @@ impl Output for Screen {
             // A failed write cannot be reported anywhere else.
             drop(written);
         });
+    }
+
+    fn note(&mut self, text: &[u8]) {
+        self.remark(text);
     }
 
     fn redirect(&mut self, stream: u8, path: &[u8]) -> Result<(), QError> {

@@ -6,9 +6,25 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Whether an expression runs: Ctrl-C then stops it, not the process.
 static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Called by Ctrl-C while [`waiting`] runs.
+static STOP: Mutex<Option<Box<dyn FnMut() + Send>>> = Mutex::new(None);
+
+fn stop() -> MutexGuard<'static, Option<Box<dyn FnMut() + Send>>> {
+    STOP.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`evaluating`], for an evaluation elsewhere, whose response `work` waits for: Ctrl-C calls `end`, which makes it return.
+pub fn waiting<R>(end: impl FnMut() + Send + 'static, work: impl FnOnce() -> R) -> R {
+    *stop() = Some(Box::new(end));
+    let result = evaluating(work);
+    *stop() = None;
+    result
+}
 
 /// Runs an evaluation that Ctrl-C stops with `'stop`.
 pub fn evaluating<R>(work: impl FnOnce() -> R) -> R {
@@ -35,6 +51,9 @@ pub fn watch() -> io::Result<()> {
             let mut byte = [0; 1];
             while from_handler.read_exact(&mut byte).is_ok() {
                 if signal == SIGINT && RUNNING.load(Ordering::SeqCst) && !interrupt::ask() {
+                    if let Some(end) = &mut *stop() {
+                        end();
+                    }
                     continue;
                 }
                 if let Some(found) = &found {

@@ -1,0 +1,142 @@
+//! The lease of `--lease` in a tickerplant's life: joining the election, leaving it, and starting again as a passive process.
+
+use crate::cli::CliError;
+use crate::config::{LeaseTable, LeaseUrl, Settings, options};
+use crate::election::{Election, ElectionOptions, Store};
+use crate::env::{Disk, Env};
+use crate::lease::Terms;
+use crate::log::Active;
+use crate::tick::plant::HandOver;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The own executable, whatever has happened to its path.
+const SELF: &str = "/proc/self/exe";
+/// Longest interval of a passive process's reads: a lease that is released is taken after half of it, on average.
+const MAX_POLL_NS: u64 = 500_000_000;
+/// Time for another process to take the log after a hand-over, and the interval between looks at it.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time for giving back a lease that is lost, before the process starts again.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+
+/// A lease in a store; none for the lock of the log. The lease is given back when this is dropped, however the process ends.
+pub(super) struct Membership(Option<Arc<Election>>);
+
+impl Membership {
+    /// Starts to compete for the lease that `--lease` names, if it is in a store. `address`: where clients reach this process.
+    ///
+    /// # Errors
+    /// The store is not one for leases, the durations do not fit, or this binary lacks the store.
+    pub fn join(settings: &Settings, env: &Env, address: &str) -> Result<Membership, CliError> {
+        let holds_without_store = settings.is_on(&options::LEASE_FAILSAFE)?;
+        let table = match settings.find(&options::LEASE)? {
+            Some(LeaseUrl::Table(table)) => table,
+            Some(LeaseUrl::File) | None if holds_without_store => {
+                return Err(CliError::Usage(
+                    "--lease-failsafe: only for a lease in a store (--lease dynamodb:)".into(),
+                ));
+            }
+            Some(LeaseUrl::File) | None => return Ok(Membership(None)),
+        };
+        let terms = Terms::new(table.duration, table.heartbeat)
+            .map_err(|error| CliError::Usage(format!("--lease: {error} (duration=, heartbeat=)")))?;
+        let poll_ns = terms.poll_ns.min(MAX_POLL_NS);
+        let terms = Terms { holds_without_store, poll_ns, ..terms };
+        // Names are never used twice: a record under this process's name is its own.
+        let me = format!("{address}/{:016x}{:016x}", env.disk.draw(), env.disk.draw());
+        let url = LeaseUrl::Table(table.clone()).to_string();
+        let store = open(*table, &me, address)?;
+        let election = Election::start(env, store, ElectionOptions { me, terms, url }).map_err(CliError::failed)?;
+        Ok(Membership(Some(Arc::new(election))))
+    }
+
+    pub fn election(&self) -> Option<&Arc<Election>> {
+        self.0.as_ref()
+    }
+
+    /// After the log was closed: if that was because the lease is lost, or for a hand-over, replaces this process by a passive one with the same
+    /// arguments. Returns if the process has to end.
+    ///
+    /// # Errors
+    /// The process cannot be replaced.
+    pub fn start_again(self, hand_over: Option<(HandOver, Place<'_>)>) -> Result<(), CliError> {
+        match (self.election(), hand_over) {
+            (election, Some((HandOver { successor, epoch }, log))) => {
+                if election.is_some_and(|election| !election.hand_over(successor)) {
+                    tracing::warn!("the lease may not be released: another process waits until it is over");
+                }
+                log.await_another(epoch);
+            }
+            (Some(election), None) if election.tenure().has_left() => {
+                election.give_back(LEAVE_MAX);
+            }
+            (_, None) => return Ok(()),
+        }
+        tracing::info!("starting again as a passive tickerplant");
+        let mut arguments = std::env::args_os();
+        let name = arguments.next().unwrap_or_default();
+        let error = Command::new(executable()).arg0(name).args(arguments).exec();
+        Err(CliError::Failed(format!("cannot start again as a passive tickerplant: {error}")))
+    }
+}
+
+/// Whose log it is that a process hands over.
+pub(super) struct Place<'a> {
+    pub disk: &'a dyn Disk,
+    pub dir: &'a Path,
+    pub src: &'a str,
+}
+
+impl Place<'_> {
+    /// Waits until another process has the log, under a higher epoch than `before`. Without a store, this one would have its lock again at once.
+    fn await_another(&self, before: u64) {
+        let began = Instant::now();
+        while began.elapsed() < TAKEN_WITHIN {
+            let active = Active::read(self.disk, self.dir, self.src);
+            if let Ok(Some(active)) = active.map(|active| active.filter(|active| active.epoch > before)) {
+                return tracing::info!(epoch = active.epoch, "handed over: {} has the log", active.process);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        tracing::error!("no other tickerplant has taken the log within {TAKEN_WITHIN:?}: competing for it again");
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if let Some(election) = &self.0
+            && !election.leave()
+        {
+            tracing::warn!("the lease may not be released: others wait until it is over");
+        }
+    }
+}
+
+/// Path of the executable, by which its process is named, or a way to it if it was replaced or removed.
+fn executable() -> PathBuf {
+    std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| Path::new(SELF).to_path_buf())
+}
+
+#[cfg(feature = "aws")]
+fn open(table: LeaseTable, me: &str, address: &str) -> Result<Box<dyn Store>, CliError> {
+    use crate::election::StoreError;
+    use crate::election::dynamodb::DynamoDb;
+
+    /// Time for the first read, which also finds region and credentials.
+    const FIRST: Duration = Duration::from_secs(5);
+    let mut store = DynamoDb::new(table, me.to_string(), address.as_bytes().to_vec()).map_err(CliError::failed)?;
+    match store.read(FIRST) {
+        Err(StoreError::Unfit(reason)) => Err(CliError::Failed(format!("--lease: {reason}"))),
+        // It may come, and an active one may go on meanwhile.
+        Ok(_) | Err(StoreError::Failed(_)) => Ok(Box::new(store)),
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+fn open(_: LeaseTable, _: &str, _: &str) -> Result<Box<dyn Store>, CliError> {
+    Err(CliError::Usage(format!("--lease: {}", crate::cli::fleet::choose::WITHOUT_AWS)))
+}
