@@ -9,7 +9,7 @@ use elastick::table::schema::ColumnSchema;
 use elastick::table::store::Store;
 use elastick::table::vector::Attr;
 use elastick::table::{Schema, symbol};
-use elastick::tick::core::{Batch, Stamp, Tables, call, publish};
+use elastick::tick::core::{Batch, Rules, Stamp, Tables, call, publish};
 use elastick::tick::filter::{Filter, Symbols};
 use proto::{Limits, Writer, types};
 use std::hint::black_box;
@@ -73,7 +73,7 @@ fn main() {
             batch.start_over();
             for _ in 0..UPDATES {
                 let call = call::recognise(black_box(&body)).expect("a call");
-                publish(&tables, &call, stamp, &limits, &mut batch).expect("accepted");
+                publish(&tables, &call, stamp, Rules::exact(&limits), &mut batch).expect("accepted");
             }
             black_box(batch.bytes().len());
         });

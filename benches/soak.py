@@ -80,7 +80,7 @@ class Site:
         self.tick.port
         node = (processes.binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", "--memory", memory)
         node += ("--scale", "40", "--roll-threshold", "70")
-        group = ("--group", "rdb", "--min", NODES_AT_NIGHT, "--max", NODES_MOST, "--notice", "20s")
+        group = ("-p", "127.0.0.1:0", "--group", "rdb", "--min", NODES_AT_NIGHT, "--max", NODES_MOST, "--notice", "20s")
         self.fleet = self.started("fleet", "fleet", *group, "--", *node)
 
     def started(self, name, *arguments):

@@ -13,7 +13,7 @@ class Surge(NodeScene):
 
     def first_node(self, **options):
         group = self.group(**{"minimum": 1, "maximum": 6, **options})
-        self.eventually(lambda: "live" in self.states(), "the first node is live", 60)
+        self.eventually(lambda: "live" in self.states(), "the first node is live")
         return group, self.node_in("live")
 
     def fill_up(self):
@@ -63,7 +63,7 @@ class Api(Surge):
             self.machines.stopped.wait(1)
         self.publish(20)
         self.api.heal()
-        self.eventually(self.has_successor(), "a second node", 90)
+        self.eventually(self.has_successor(), "a second node")
         self.assert_launches(group, 2)
         self.assert_held_once("the API was throttled")
 
@@ -94,7 +94,7 @@ class Permissions(Surge):
         self.fill_up()
         self.said(r"needs the permission autoscaling:SetDesiredCapacity", live)
         self.api.client("iam").put_role_policy(RoleName=group, PolicyName="node", PolicyDocument=json.dumps(policy()))
-        self.eventually(self.has_successor(), "a second node", 90)
+        self.eventually(self.has_successor(), "a second node")
         self.assert_launches(group, 2)
         self.assert_held_once("the permission was missing for a while")
 
@@ -112,7 +112,7 @@ class Limits(Surge):
         self.eventually(lambda: live.metrics()["elastick_fleet_desired_at_max"] == 1, "the metrics say so")
         self.publish(10)
         self.autoscaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=3)
-        self.eventually(self.has_successor(), "a second node", 90)
+        self.eventually(self.has_successor(), "a second node")
         self.assert_launches(group, 2)
         self.assert_held_once("the group was at its maximum")
 
@@ -127,9 +127,9 @@ class TwoQueues(Surge):
 
     def test_two_queues_that_ask_at_once_launch_one_instance_for_both(self):
         group = self.group(1, 6)
-        self.eventually(lambda: self.states() == ["live", "live"], "both queues have a live node", 60)
+        self.eventually(lambda: self.states() == ["live", "live"], "both queues have a live node")
         self.fill_until(lambda: self.states().count("rolled") == 2, "both live nodes have rolled")
-        self.eventually(lambda: len(self.queue()) >= 4, "both queues have a second node", 60)
+        self.eventually(lambda: len(self.queue()) >= 4, "both queues have a second node")
         self.publish(5)
         desired = self.api.group(group)["desired"]
         self.assert_launches(group, desired)
@@ -162,10 +162,10 @@ class Launches(Surge):
         group, live = self.first_node()
         # However long the launch takes: updates without a live node are in the log.
         self.fill_up()
-        self.eventually(lambda: len(self.launches(group)) >= 2, "a second launch", 90)
+        self.eventually(lambda: len(self.launches(group)) >= 2, "a second launch")
         dead = self.launches(group)[1]
-        self.said(rf"replacing {dead}: .* has not joined", live, 120)
-        self.eventually(self.has_successor(), "its replacement joins", 120)
+        self.said(rf"replacing {dead}: .* has not joined", live)
+        self.eventually(self.has_successor(), "its replacement joins")
         self.assert_launches(group, 3)
         self.assertEqual(self.api.group(group)["desired"], 2)
         figures = live.metrics()
@@ -187,7 +187,7 @@ class Notices(Surge):
         group, live = self.rolled_over()
         self.machines.spot_notice(live, 120)
         self.said("the fleet is about to terminate this node: spot interruption", live)
-        self.eventually(lambda: live.id not in [name for _, name, _ in self.queue()], "the node has left the queue", 90)
+        self.eventually(lambda: live.id not in [name for _, name, _ in self.queue()], "the node has left the queue")
         self.publish(10)
         self.assert_held_once("a spot notice")
 
@@ -197,7 +197,7 @@ class Notices(Surge):
             InstanceId=live.id, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False
         )
         self.said("the fleet is about to terminate this node: (terminating|unhealthy)", live)
-        self.eventually(lambda: self.events("hook-completed", instance=live.id), "the node lets go of the hook", 90)
+        self.eventually(lambda: self.events("hook-completed", instance=live.id), "the node lets go of the hook")
         self.eventually(lambda: not live.is_running(), "the instance ends")
         self.assertEqual(self.events("hook-timeout", instance=live.id), [])
         self.publish(10)
@@ -209,7 +209,7 @@ class Notices(Surge):
         self.autoscaling.terminate_instance_in_auto_scaling_group(
             InstanceId=first.id, ShouldDecrementDesiredCapacity=False
         )
-        self.eventually(lambda: not first.is_running(), "the instance ends", 90)
+        self.eventually(lambda: not first.is_running(), "the instance ends")
         self.assertEqual(self.events("hook-timeout", instance=first.id), [])
         self.assert_held_once("ended by name")
 
@@ -227,15 +227,15 @@ class Ends(Surge):
     def test_the_group_is_back_at_its_minimum_after_the_day(self):
         group = self.grown()
         self.end_of_day()
-        self.eventually(lambda: self.api.group(group)["desired"] == 1, "the desired capacity is the minimum", 90)
-        self.eventually(lambda: len(self.members(group)) == 1, "one instance is left", 90)
+        self.eventually(lambda: self.api.group(group)["desired"] == 1, "the desired capacity is the minimum")
+        self.eventually(lambda: len(self.members(group)) == 1, "one instance is left")
 
     def test_a_terminate_whose_answer_is_lost_is_not_counted_twice(self):
         group = self.grown()
         before = self.api.group(group)["desired"]
         self.api.fault("TerminateInstanceInAutoScalingGroup", "drop_after")
         self.end_of_day()
-        self.eventually(lambda: len(self.members(group)) == 1, "one instance is left", 90)
+        self.eventually(lambda: len(self.members(group)) == 1, "one instance is left")
         self.assertEqual(self.api.group(group)["desired"], 1)
         lowered = [e for e in self.events("desired", group=group) if (e["before"] or 0) > e["after"]]
         self.assertEqual(len(lowered), before - 1)
@@ -245,7 +245,7 @@ class Ends(Surge):
         group = self.grown()
         self.api.fault("TerminateInstanceInAutoScalingGroup", "throttle", count=4)
         self.end_of_day()
-        self.eventually(lambda: len(self.members(group)) == 1, "one instance is left", 90)
+        self.eventually(lambda: len(self.members(group)) == 1, "one instance is left")
         self.assertEqual(self.api.group(group)["desired"], 1)
 
     def test_protection_is_set_while_a_node_holds_rows_and_lifted_before_it_goes(self):
@@ -253,7 +253,7 @@ class Ends(Surge):
         protected = lambda: [member["protected"] for member in self.api.group(group)["instances"]]
         self.eventually(lambda: all(protected()), "both nodes that hold rows are protected")
         self.end_of_day()
-        self.eventually(lambda: protected() == [False], "what is left holds nothing and is not protected", 90)
+        self.eventually(lambda: protected() == [False], "what is left holds nothing and is not protected")
 
 
 class Schedules(Surge):
@@ -273,7 +273,7 @@ class Schedules(Surge):
         self.assert_held_once("the cluster was switched off in the middle of the day")
         self.assertEqual(self.members(group), [live.id])
         self.assertIsNotNone(self.ask(self.tp, ".u.endofday[]"))
-        self.eventually(lambda: self.members(group) == [], "the group is empty", 90)
+        self.eventually(lambda: self.members(group) == [], "the group is empty")
 
 
 class Starts(NodeScene):

@@ -1,14 +1,21 @@
 """`elastick q` at a terminal, in a pipe, and as a server."""
 
 import pathlib
+import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from harness.client import Connection, KdbError
 from harness.kdb import chars
 from harness.process import binary, eventually
 from harness.terminal import Terminal
+
+
+def before_the_end(first, last):
+    """Keys that type a line and press Tab between its parts."""
+    return first + last + "\x1b[D" * len(last) + "\t"
 
 
 class AtATerminal(unittest.TestCase):
@@ -61,6 +68,26 @@ class AtATerminal(unittest.TestCase):
         q.wait_for("q)")
         self.answer(q, "2*averyl\t", "42")
 
+    def test_tab_completes_columns_of_the_tables_on_the_line(self):
+        q = self.session()
+        q.type("prices:([]averylongcolumn:1 2;b:3 4)\r")
+        q.wait_for("q)")
+        self.answer(q, "sum prices.averyl\t", "3")
+        self.answer(q, before_the_end("exec sum averyl", " from prices"), "3")
+
+    def test_tab_completes_file_names(self):
+        q = self.session()
+        self.answer(q, f"`:{self.home.name}/averylongname 0: enlist \"xx\";1", "1")
+        self.answer(q, f"count read0 `:{self.home.name}/averyl\t", "1")
+
+    def test_help_explains_errors_forms_and_near_names(self):
+        q = self.session(columns=200)
+        for name, shown in (("length", "'length  lists or columns of different lengths"), (",:", "x,:y  appends"),
+                            ("-11!", "-11!file "), ("selct", "no such name: selct; near: select")):
+            q.type(f"\\help {name}\r")
+            q.wait_for("\n" + shown)
+            q.wait_for("q)")
+
     def test_the_prompt_names_the_namespace(self):
         q = self.session()
         q.type("\\d .analytics\r")
@@ -82,11 +109,14 @@ class AtATerminal(unittest.TestCase):
         q.wait_for("q)")
         self.answer(q, "2+2", "4")
 
-    def test_ctrl_c_drops_a_line_and_a_second_one_ends_the_session(self):
+    def test_ctrl_c_drops_a_line_and_twice_on_an_empty_one_ends_the_session(self):
         q = self.session()
         q.type("1+")
+        q.wait_for("1+")
         q.interrupt()
-        q.wait_for("q)")
+        q.wait_for("\nq)")
+        q.interrupt()
+        q.wait_for("(Ctrl-C again ends the session)\nq)")
         q.interrupt()
         self.assertEqual(q.ended(), 130)
 
@@ -196,6 +226,14 @@ class Piped(unittest.TestCase):
         self.assertTrue(place.endswith("bad.q:3: f:{x+`a}") and place.startswith("  [3]  /"), place)
         self.assertEqual(place[len(caret) - 1], "+")
 
+    def test_an_error_of_a_replay_names_the_message(self):
+        made = "L:`:log;L set();h:hopen L;h((`upd;`t;1 2);(`upd;`t;`a);(`upd;`t;3))\nhclose h;upd:{neg last y}\n"
+        _, out, _ = piped(made + "-11!L\n@[-11!;L;{x}]\n-11!(1;L)\n", directory=self.folder)
+        lines = out.splitlines()
+        self.assertEqual(lines[0][-1:], "i")
+        self.assertIn("'type (message 2 of the log: `upd`t`a)", lines)
+        self.assertEqual(lines[-2:], ['"type"', "1"])
+
     def test_results_in_a_script_are_shown_on_one_line(self):
         (self.folder / "t.q").write_text("([]a:1 2)\n1+1\n")
         self.assertEqual(piped("", "t.q", directory=self.folder), (0, "+(,`a)!,1 2\n2\n", ""))
@@ -248,7 +286,109 @@ class AsAServer(unittest.TestCase):
     def test_a_remote_console_types_into_it(self):
         port = self.serve("f:{x+1}")
         code, out, _ = piped("f 1\nf`a\n\\c\n", f"127.0.0.1:{port}")
-        self.assertEqual((code, out), (0, "2\n'type\n25 80i\n"))
+        self.assertEqual((code, out), (0, "2\n'type\n  [1]  f:{x+1}\n           ^\n25 2000i\n"))
+
+
+class ConnectedToAProcess(unittest.TestCase):
+    """A console at a terminal, connected to a session that serves clients."""
+
+    serve = AsAServer.serve
+    client = AsAServer.client
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def console(self, port):
+        places = {"HOME": str(self.folder), "XDG_STATE_HOME": ""}
+        terminal = Terminal(["q", f"127.0.0.1:{port}:ann:x"], environment=places)
+        self.addCleanup(terminal.close)
+        self.prompt = f"127.0.0.1:{port}>"
+        terminal.wait_for(self.prompt)
+        return terminal
+
+    def answer(self, terminal, line, expected):
+        terminal.type(line + "\r")
+        terminal.wait_for("\n" + expected + "\n")
+        terminal.wait_for(self.prompt)
+
+    def running(self):
+        """A query that never ends, and a wait until it runs."""
+        mark = self.folder / "running"
+        return "`:running 0:enlist\"xx\";while[1b;]", lambda: eventually(mark.exists, "the query")
+
+    def test_ctrl_c_stops_the_query_there_and_the_session_goes_on(self):
+        port = self.serve("n:0", "-u", "0")
+        console, other = self.console(port), self.client(port)
+        self.answer(console, "n:41;n", "41")
+        forever, runs = self.running()
+        console.type(forever + "\r")
+        runs()
+        console.interrupt()
+        console.wait_for("'stop\n")
+        console.wait_for(self.prompt)
+        self.assertEqual(other.ask(chars("n+1")).v, 42)
+        self.answer(console, "n+2", "43")
+        self.answer(console, "1+`a", "'type")
+
+    def test_tab_completes_names_of_the_process(self):
+        port = self.serve("prices:([]averylongcolumn:1 2);averylongfunction:{x+1}")
+        console = self.console(port)
+        self.answer(console, before_the_end("exec sum averylongc", " from prices"), "3")
+        self.answer(console, "averylongf\t 1", "2")
+        # A table that is new since: an error makes the console ask again.
+        self.answer(console, "newprices:([]anewcolumn:4 5);1+`a", "'type")
+        self.answer(console, before_the_end("exec sum anewc", " from newprices"), "9")
+
+    def test_a_process_that_does_not_tell_its_names_is_asked_once(self):
+        port = self.serve("n:0;.z.pg:{n+:1;$[x like\"*tables*\";'`access;value x]}")
+        console = self.console(port)
+        self.answer(console, "n", "2")
+        self.answer(console, "1+`a", "'type")
+        self.answer(console, "n", "4")
+
+    def test_pasted_lines_after_the_one_that_was_stopped_do_not_run(self):
+        port = self.serve("n:0", "-u", "0")
+        console = self.console(port)
+        forever, runs = self.running()
+        console.type(f"\x1b[200~n:1\n{forever}\nn:2\x1b[201~\r")
+        runs()
+        console.interrupt()
+        console.wait_for("'stop\n")
+        console.wait_for(self.prompt)
+        self.answer(console, "n", "1")
+
+    def test_a_second_ctrl_c_ends_the_console(self):
+        # A process that accepts the login and never answers a line.
+        silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(silent.close)
+        accepted, asked = [], threading.Event()
+
+        def accept():
+            for number in range(2):
+                peer, _ = silent.accept()
+                accepted.append(peer)
+                peer.recv(1000)
+                if number == 0:
+                    peer.send(b"\x03")
+                    peer.recv(1000)
+                    # An error: it does not tell its names.
+                    peer.send(b"\x01\x02\x00\x00" + (12).to_bytes(4, "little") + b"\x80no\x00")
+                    peer.recv(1000)
+                    asked.set()
+
+        listening = threading.Thread(target=accept, daemon=True)
+        listening.start()
+        self.addCleanup(lambda: [peer.close() for peer in accepted])
+        console = self.console(silent.getsockname()[1])
+        console.type("1+1\r")
+        self.assertTrue(asked.wait(60))
+        console.interrupt()
+        # It logs in again, in vain.
+        eventually(lambda: len(accepted) == 2, "the second connection")
+        console.interrupt()
+        self.assertEqual(console.ended(), 130)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tests of the deployment: templates (lint, deployment on the API server, policies) and the contents of the image.
+"""Tests of the deployment: templates (lint, deployment on the API server, policies), the contents of the image, and one server.
 
 | module | shows |
 |---|---|
@@ -11,7 +11,7 @@
 | `test_guide.py` | the guide's commands run; its table of replacements matches the schemas |
 | `test_boot.py` | the boot script, with fake metadata, tools and mounts |
 | `test_units.py` | the systemd units |
-| `test_guest.py` | the units and the boot script under a real systemd, in a guest kernel (root, x86-64 Debian) |
+| `test_guest.py` | the units and the boot script, and every command of `deploy/server/README.md`, under a real systemd, in a guest kernel (root, x86-64 Debian) |
 | `test_image.py` | the Packer template, parsed only, and the install script |
 | `test_packages.py` | contents of the packages |
 """

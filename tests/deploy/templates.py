@@ -7,7 +7,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "cloudformation"
-NAMES = ("elastick", "tickerplant", "rdb-cluster")
+NAMES = ("elastick", "tickerplant", "rdb-cluster", "lease")
 
 
 def path(name):

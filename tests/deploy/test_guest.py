@@ -1,6 +1,8 @@
-"""The units under a real systemd: a guest kernel boots a minimal Debian with elastick's files, a fake metadata service and NFS.
+"""The units under a real systemd: a guest kernel boots a minimal Debian with elastick's files; for those of AWS, with a fake metadata
+service and NFS.
 
-The guest is User-Mode Linux: its systemd is process 1, and this machine is not changed. guest/day.py has the steps in the guest.
+The guest is User-Mode Linux: its systemd is process 1, and this machine is not changed. guest/day.py has the steps of an EC2 instance,
+guest/server.py those of one server, which are the commands of deploy/server/README.md: they install the Debian package, upgrade it and remove it.
 The minimal Debian is created once, in .cache/guest.
 """
 
@@ -9,20 +11,17 @@ import pathlib
 import platform
 import shutil
 import subprocess
-import tomllib
 import unittest
 
 from harness.guest import no_guest_runs
+
+from . import packages
 
 ROOT = pathlib.Path(__file__).parents[2]
 GUEST = ROOT / ".cache" / "guest"
 MODULES = pathlib.Path("/usr/lib/uml/modules")
 PACKAGES = "systemd,systemd-sysv,dbus,curl,gawk,nfs-common,nfs-kernel-server,util-linux,iproute2,kmod,python3-minimal"
 BOOT_WITHIN_S = 900
-
-
-def binary():
-    return pathlib.Path(os.environ.get("ELASTICK_BIN", ROOT / "target" / "debug" / "elastick"))
 
 
 def missing():
@@ -42,9 +41,7 @@ def missing():
     lacking = [package for tool, package in tools.items() if shutil.which(tool) is None]
     if lacking:
         return f"not here and not to be installed: {', '.join(lacking)}"
-    if not binary().exists():
-        return f"{binary()} is not built"
-    return no_guest_runs()
+    return packages.missing() or no_guest_runs()
 
 
 def bare_system():
@@ -70,39 +67,55 @@ class Guest(unittest.TestCase):
         why = missing() or bare_system()
         if why:
             self.skipTest(f"no guest with a systemd of its own: {why}")
-        self.install()
 
-    def install(self):
-        """Installs elastick's files as its package does, and the guest's boot program."""
-        assets = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["metadata"]["deb"]["assets"]
-        for source, place, mode in assets:
-            found = [binary()] if source.startswith("target/") else sorted(ROOT.glob(source))
-            for path in found:
-                to = GUEST / place / path.name if place.endswith("/") else GUEST / place
-                to.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, to)
-                to.chmod(int(mode, 8))
+    def place(self, program, *files):
+        """Removes what an earlier run left of elastick, and places the guest's boot program with its files."""
+        self.dpkg("--purge", "elastick")
+        etc = GUEST / "etc"
+        for left in (etc / "elastick", GUEST / "opt" / "elastick", GUEST / "var" / "lib" / "elastick", GUEST / "var" / "backups" / "elastick"):
+            shutil.rmtree(left, ignore_errors=True)
+        for left in [*(etc / "systemd" / "system").glob("elastick-*"), *(etc / "logrotate.d").glob("elastick*")]:
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
         shutil.copytree(MODULES, GUEST / "lib" / "modules", dirs_exist_ok=True)
         (GUEST / "etc" / "fstab").write_text("")
-        for name in ("env", "cloudwatch-agent.json"):
-            (GUEST / "etc" / "elastick" / name).unlink(missing_ok=True)
         inside = GUEST / "root" / "guest"
         shutil.rmtree(inside, ignore_errors=True)
         inside.mkdir()
         here = pathlib.Path(__file__).parent
-        for path in (here / "metadata.py", here / "guest" / "day.py"):
+        for path in (here / "guest" / program, here / "guest" / "steps.py", *files):
             shutil.copy(path, inside)
         unit = "[Unit]\nAfter=basic.target dbus.service\n[Service]\nType=oneshot\nTimeoutStartSec=infinity\n"
-        unit += "ExecStart=/usr/bin/python3 /root/guest/day.py\nStandardOutput=file:/root/guest/said\nStandardError=inherit\n"
+        unit += f"ExecStart=/usr/bin/python3 /root/guest/{program}\nStandardOutput=file:/root/guest/said\nStandardError=inherit\n"
         (GUEST / "etc" / "systemd" / "system" / "day.service").write_text(unit)
         wants = GUEST / "etc" / "systemd" / "system" / "multi-user.target.wants"
         wants.mkdir(exist_ok=True)
-        for name in wants.glob("nfs-*"):
+        for name in [*wants.glob("nfs-*"), *wants.glob("elastick-*")]:
             name.unlink()
         (wants / "day.service").unlink(missing_ok=True)
         (wants / "day.service").symlink_to("/etc/systemd/system/day.service")
 
+    def dpkg(self, *arguments):
+        """Runs dpkg on the guest's system, which is not running."""
+        return subprocess.run(["dpkg", f"--root={GUEST}", *arguments], capture_output=True, text=True)
+
     def test_an_instance_from_its_tags_to_its_end(self):
+        package = packages.one("*.deb")
+        self.place("day.py", pathlib.Path(__file__).parent / "metadata.py")
+        done = self.dpkg("--install", str(package))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.boot()
+
+    def test_one_server_by_the_commands_of_its_page(self):
+        package = packages.one("*.deb")
+        self.place("server.py", ROOT / "deploy" / "server" / "README.md")
+        downloads = GUEST / "root" / "guest" / "downloads"
+        downloads.mkdir()
+        shutil.copy(package, downloads)
+        packages.next_version(package, GUEST / "root" / "guest" / "next")
+        self.boot()
+
+    def boot(self):
+        """Runs the guest until it powers off. Every step must be ok."""
         kernel = ["linux.uml", "mem=1G", "umid=elastick-guest", "root=/dev/root", "rootfstype=hostfs", f"rootflags={GUEST}"]
         kernel += ["rw", "con=null", "con0=null,fd:1", "loglevel=3", "systemd.unit=multi-user.target"]
         done = subprocess.run(

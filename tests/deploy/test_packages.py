@@ -1,7 +1,6 @@
-"""Packages: files named in the metadata exist, both packages have the same contents, and built packages install and run. Their bill of
-materials is complete, and signatures verify."""
+"""Packages: the manifest has every file and keeps an operator's changes; both packages hold the same, and the program in them runs. The bill
+of materials is complete, and signatures verify. test_guest.py installs, upgrades and removes the Debian package."""
 
-import glob
 import json
 import os
 import pathlib
@@ -11,45 +10,42 @@ import tempfile
 import tomllib
 import unittest
 
+from . import packages
+
 ROOT = pathlib.Path(__file__).parents[2]
-PACKAGE = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["metadata"]
 PACKAGES = ROOT / "deploy" / "packages"
-DEB, RPM = PACKAGE["deb"], PACKAGE["generate-rpm"]
-# Output folder of `deploy/packages/build`; the tests build nothing.
-BUILT = pathlib.Path(os.environ.get("ELASTICK_PACKAGES", ROOT / "target" / "packages"))
-
-
-def one(pattern):
-    found = sorted(BUILT.glob(pattern))
-    if not found:
-        raise unittest.SkipTest(f"no {pattern} in {BUILT}: deploy/packages/build makes it, or set ELASTICK_PACKAGES")
-    return found[-1]
+KEPT = {
+    "/etc/elastick/elastick.toml",
+    "/etc/elastick/schemas/sym.q",
+    "/etc/elastick/schemas/timestamps.q",
+    "/etc/logrotate.d/elastick",
+}
 
 
 def run(*command, **options):
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
-class Metadata(unittest.TestCase):
-    def test_every_file_exists(self):
-        sources = [source for source, _, _ in DEB["assets"]] + [asset["source"] for asset in RPM["assets"]]
-        for source in sources:
-            # Both tools replace the path's `release` with the profile that deploy/packages/build uses.
-            if source != "target/release/elastick":
-                self.assertTrue(glob.glob(source, root_dir=ROOT), f"there is no {source}")
-        for name in ("post_install_script", "pre_uninstall_script", "post_uninstall_script"):
-            self.assertTrue((ROOT / RPM[name]).is_file(), RPM[name])
+class Manifest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        try:
+            import yaml
+        except ImportError:
+            raise unittest.SkipTest("PyYAML is not installed; tests/run deploy installs it") from None
+        cls.manifest = yaml.safe_load((PACKAGES / "nfpm.yaml").read_text())
+        cls.contents = [each for each in cls.manifest["contents"] if each.get("type") != "dir"]
 
-    def test_both_packages_hold_the_same(self):
-        of_deb = {(source, f"/{place}", mode) for source, place, mode in DEB["assets"]}
-        of_rpm = {(asset["source"], asset["dest"], asset["mode"]) for asset in RPM["assets"]}
-        self.assertEqual(of_deb, of_rpm)
+    def test_every_file_of_the_servers_is_in_the_packages(self):
+        sources = {each["src"] for each in self.contents}
+        for folder in ("server", "systemd"):
+            for path in (ROOT / "deploy" / folder).iterdir():
+                named = f"deploy/{folder}/{path.name}"
+                self.assertTrue({named, f"deploy/{folder}/*{path.suffix}"} & sources, f"{named} is in no package")
 
     def test_an_operator_s_changes_are_kept(self):
-        schemas = {f"/etc/elastick/schemas/{path.name}" for path in (ROOT / "schemas").glob("*.q")}
-        self.assertEqual(set(DEB["conf-files"]), schemas | {"/etc/logrotate.d/elastick"})
-        kept = {asset["source"] for asset in RPM["assets"] if asset.get("config") == "noreplace"}
-        self.assertEqual(kept, {"schemas/*.q", "deploy/systemd/logrotate.conf"})
+        for each in self.contents:
+            self.assertEqual(each["dst"].startswith("/etc/"), each.get("type") == "config|noreplace", each["dst"])
 
 
 class BillOfMaterials(unittest.TestCase):
@@ -157,27 +153,46 @@ class Signatures(unittest.TestCase):
 
 
 class Built(unittest.TestCase):
-    def test_the_debian_package_runs(self):
-        package = one("*.deb")
+    @classmethod
+    def setUpClass(cls):
         if shutil.which("dpkg-deb") is None:
-            self.skipTest("dpkg-deb is not here")
+            raise unittest.SkipTest("dpkg-deb is not here")
+        cls.package = packages.one("*.deb")
+
+    def files(self):
+        lines = run("dpkg-deb", "--contents", self.package).stdout.splitlines()
+        return {line.split()[-1].lstrip(".") for line in lines if line.startswith("-")}
+
+    def test_the_debian_package_runs(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.assertEqual(run("dpkg-deb", "--extract", package, folder).returncode, 0)
+            self.assertEqual(run("dpkg-deb", "--extract", self.package, folder).returncode, 0)
             done = run(pathlib.Path(folder, "usr/bin/elastick"), "--version")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(os.access(pathlib.Path(folder, "opt/elastick/bin/elastick-boot"), os.X_OK))
-            for unit in ("boot", "tick", "rdb", "announce", "logs"):
+            for unit in ("boot", "tick", "rdb", "announce", "logs", "server-tick", "server-fleet"):
                 self.assertTrue(pathlib.Path(folder, f"usr/lib/systemd/system/elastick-{unit}.service").is_file())
+            check = pathlib.Path(folder, "usr/bin/elastick"), "config", "check", pathlib.Path(folder, "etc/elastick/elastick.toml")
+            self.assertEqual(run(*check).returncode, 0, run(*check).stderr)
 
-    def test_the_rpm_package_holds_the_same_files(self):
-        deb, package = one("*.deb"), one("*.rpm")
-        if shutil.which("rpm") is None or shutil.which("dpkg-deb") is None:
-            self.skipTest("rpm and dpkg-deb are not both here")
-        listed = set(run("rpm", "-qpl", "--nosignature", package).stdout.split())
-        lines = run("dpkg-deb", "--contents", deb).stdout.splitlines()
-        files = {line.split()[-1].lstrip(".") for line in lines if line.startswith("-")}
-        # Files required by Debian's policy.
-        self.assertEqual({name for name in files if not name.endswith(("/copyright", ".gz"))} - listed, set())
+    def test_dpkg_keeps_what_an_operator_changed(self):
+        self.assertEqual(set(run("dpkg-deb", "--info", self.package, "conffiles").stdout.split()), KEPT)
+        depends = run("dpkg-deb", "--field", self.package, "Depends").stdout
+        self.assertRegex(depends, r"^libc6 \(>= 2\.[0-9]+\), ")
+
+    def test_the_rpm_package_holds_the_same_files_and_scripts(self):
+        package = packages.one("*.rpm")
+        if shutil.which("rpm") is None:
+            self.skipTest("rpm is not here: apt-get install rpm")
+
+        def asked(*what):
+            return run("rpm", "--query", "--package", "--nosignature", *what, package).stdout
+
+        lines = asked("--queryformat", "[%{FILEMODES:perms} %{FILENAMES}\n]").splitlines()
+        self.assertEqual({line.split()[1] for line in lines if line.startswith("-")}, self.files())
+        self.assertEqual(set(asked("--configfiles").split()), KEPT)
+        scripts = asked("--queryformat", "%{POSTIN}%{PREUN}%{POSTUN}")
+        for name in ("post", "preun", "postun"):
+            self.assertIn((PACKAGES / "rpm" / name).read_text().strip(), scripts)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
-UNITS = sorted(SYSTEMD.glob("*.service"))
+SERVER = ROOT / "deploy" / "server"
+UNITS = sorted([*SYSTEMD.glob("*.service"), *SERVER.glob("*.service"), *SERVER.glob("*.target")])
 SCRIPTS = [
     path
     for folder in ("userdata", "ami", "packages", "systemd")
@@ -19,7 +20,7 @@ SCRIPTS = [
 ]
 # Maximum exposure of `systemd-analyze security`, times ten. A unit without hardening has 96; one that mounts for the host keeps root and
 # the host's mount namespace.
-EXPOSURE_MOST = {"tick": 20, "rdb": 20, "announce": 20, "logs": 20, "boot": 60}
+EXPOSURE_MOST = {"tick": 20, "rdb": 20, "announce": 20, "logs": 20, "boot": 60, "server-tick": 20, "server-fleet": 20}
 
 
 def needs(tool, package):
@@ -72,7 +73,7 @@ class Units(unittest.TestCase):
     def test_units_are_exposed_little(self):
         for name, most in EXPOSURE_MOST.items():
             with self.subTest(name):
-                unit = SYSTEMD / f"elastick-{name}.service"
+                unit = next(unit for unit in UNITS if unit.name == f"elastick-{name}.service")
                 done = run("systemd-analyze", "security", "--offline=true", f"--threshold={most}", "--no-pager", unit)
                 self.assertEqual(done.returncode, 0, done.stdout)
 
@@ -93,18 +94,30 @@ class Units(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual((pathlib.Path(folder) / "efs").stat().st_mode & 0o777, 0o555)
 
+    @needs("systemd-tmpfiles", "systemd")
+    def test_the_log_directory_of_a_server_is_for_its_account_alone(self):
+        if os.geteuid() != 0:
+            self.skipTest("systemd-tmpfiles changes owners, which needs root")
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "etc").mkdir()
+            run("systemd-sysusers", f"--root={folder}", SYSTEMD / "sysusers.conf")
+            done = run("systemd-tmpfiles", "--create", f"--root={folder}", SERVER / "tmpfiles.conf")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            log = (pathlib.Path(folder) / "var" / "lib" / "elastick" / "log").stat()
+            self.assertEqual((log.st_mode & 0o777, log.st_uid), (0o750, 5010))
+
     def test_what_serves_tells_systemd_that_it_is_ready_and_alive(self):
-        for name in ("tick", "rdb"):
-            unit = settings(SYSTEMD / f"elastick-{name}.service")
+        for path in (SYSTEMD / "elastick-tick.service", SYSTEMD / "elastick-rdb.service", SERVER / "elastick-server-tick.service"):
+            unit = settings(path)
             self.assertEqual((unit["Type"], unit["NotifyAccess"]), (["notify"], ["main"]))
             self.assertGreaterEqual(int(unit["WatchdogSec"][0]), 60)
 
     def test_paths_are_those_of_the_package(self):
-        manifest = (ROOT / "Cargo.toml").read_text()
+        manifest = (ROOT / "deploy" / "packages" / "nfpm.yaml").read_text()
         for unit in UNITS:
             for command in settings(unit).get("ExecStart", []) + settings(unit).get("ExecStop", []):
                 if "elastick" in command.split()[0]:
-                    self.assertIn(f'"{command.split()[0].lstrip("/")}"', manifest, f"{unit.name} runs what no package has")
+                    self.assertRegex(manifest, rf"(?m)dst: {command.split()[0]}$", f"{unit.name} runs what no package has")
 
 
 class Scripts(unittest.TestCase):

@@ -3,7 +3,7 @@
 from harness import kdb, wire
 from harness.client import Connection
 
-from .limits import over
+from .limits import USERS, over
 
 
 class Evaluations:
@@ -52,6 +52,17 @@ class Evaluations:
             self.assertRegex(h.error_of("count `$string til 5000"), "^limit")
             self.assertRegex(h.error_of("count `$100000#\"a\""), "^limit")
             self.assertEqual(h.ask("{[never;seen]never+seen}[1;2]").v, 3)
+
+    @over("limit-user-globals", "64KiB", "-U", USERS)
+    def test_globals_of_a_user_too_large(self):
+        with self.refused():
+            h, other = self.connect(self.target, user="part:"), self.connect(self.target, user="piece:")
+            h.ask("a:til 5000")
+            self.assertRegex(h.error_of("b:til 5000"), "^wsfull")
+            other.ask("a:til 5000")
+            h.ask("a:1")
+            h.ask("b:til 5000")
+            self.assertEqual(h.ask("count b").v, 5000)
 
     @over("limit-query-symbols", "1000")
     def test_symbols_of_a_query_too_many(self):

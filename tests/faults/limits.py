@@ -48,7 +48,7 @@ def rest_of(sock):
 
 
 def get(path, *fields):
-    return "\r\n".join((f"GET {path} HTTP/1.1", "Host: h", *fields, "", "")).encode()
+    return "\r\n".join((f"GET {path} HTTP/1.1", "Host: localhost", *fields, "", "")).encode()
 
 
 def metrics(process):

@@ -73,7 +73,7 @@ class Clocks(Scene):
         tp.port
         self.clock.set(self.off + DAY / 2 + 60)
         tomorrow = today + datetime.timedelta(days=1)
-        self.eventually(lambda: self.days() == [today, tomorrow], "an idle tickerplant ends the day", deadline_s=20)
+        self.eventually(lambda: self.days() == [today, tomorrow], "an idle tickerplant ends the day")
 
     def test_a_step_back_over_midnight_ends_no_day_again(self):
         today = self.noon()

@@ -6,9 +6,9 @@ import unittest
 
 from harness.process import binary
 
-from . import test_clock, test_limits_http, test_limits_log, test_limits_node, test_limits_tick, test_limits_wire
+from . import test_clock, test_limits_http, test_limits_identity, test_limits_log, test_limits_node, test_limits_tick, test_limits_wire
 
-MODULES = test_clock, test_limits_http, test_limits_log, test_limits_node, test_limits_tick, test_limits_wire
+MODULES = test_clock, test_limits_http, test_limits_identity, test_limits_log, test_limits_node, test_limits_tick, test_limits_wire
 PROGRAMS = "tick", "rdb", "feed", "log verify"
 
 

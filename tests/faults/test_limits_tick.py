@@ -1,6 +1,7 @@
 """Limits that only the tickerplant has: subscriptions, queues, the quarantine, and its clients' expressions."""
 
 from harness import kdb
+from harness.process import reserve_port
 from harness.scene import trades, update
 
 from .evaluations import Evaluations
@@ -48,6 +49,37 @@ class AtTheTickerplant(Evaluations, Slow):
             for h in lazy:
                 self.assertEqual(self.read(h, len(seqs)), seqs)
 
+    @over("limit-publishers", "2")
+    def test_an_id_of_a_publisher_too_many(self):
+        seq = lambda publisher: kdb.lst(kdb.sym(".u.seq"), kdb.sym(publisher))
+        with self.refused():
+            for publisher in ("a", "b"):
+                self.feed.ask(seq(publisher))
+            self.assertRegex(self.feed.error_of(seq("c")), "^limit: there are 2 publisher ids already")
+            # One from which nothing was accepted ends with its connection.
+            brief = self.connect(self.tp)
+            brief.ask(seq("b"))
+            brief.close()
+            self.eventually(lambda: self.feed.error_of(seq("c")) is None, "there is room for another id")
+
+    @over("limit-held-responses", "1B")
+    def test_a_response_that_does_not_wait_for_the_file_of_rejected_updates(self):
+        """It is the same; only a power cut could lose the update's entry after it."""
+        with self.refused():
+
+            def does_not_wait():
+                self.assertRegex(self.feed.error_of(update("trade", kdb.longs([1]))), "^length|^type")
+                return self.refusals("limit-held-responses") > 0
+
+            self.eventually(does_not_wait, "one comes before the file is written")
+
+    @over("limit-publisher-id", "8")
+    def test_an_id_of_a_publisher_too_long(self):
+        seq = lambda publisher: kdb.lst(kdb.sym(".u.seq"), kdb.sym(publisher))
+        with self.refused():
+            self.assertRegex(self.feed.error_of(seq("123456789")), "^limit: a publisher id of 9 bytes is longer than 8")
+            self.feed.ask(seq("12345678"))
+
     @over("limit-lanes", "2")
     def test_a_subscription_too_many(self):
         """What others have already may be had by anyone; one that is refused leaves what was there before."""
@@ -63,6 +95,21 @@ class AtTheTickerplant(Evaluations, Slow):
             self.assertEqual(self.feed.ask(".u.w"), before)
         for h in (some, other):
             self.assertEqual(h.push()[2]["sym"].v, ["AAA"])
+
+    def follower(self, name):
+        leader = f"127.0.0.1:{self.tp.port}"
+        return self.tick("--follow", leader, name=name, logs=self.directory / name, port=reserve_port())
+
+    @over("limit-followers", "1", "-U", USERS)
+    def test_a_follower_too_many(self):
+        with self.refused():
+            first = self.follower("first")
+            first.wait_for("following the tickerplant")
+            second = self.follower("second")
+            second.wait_for("1 followers are connected .--limit-followers")
+            self.assert_unharmed()
+            first.kill()
+            second.wait_for("following the tickerplant")
 
     @over("limit-queue-subscribers", "1", "--node-grace", "300ms", "-U", USERS)
     def test_a_node_too_many_in_queues(self):

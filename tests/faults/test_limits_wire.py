@@ -1,15 +1,16 @@
 """Limits of connections and messages, at a tickerplant and at a node."""
 
 import contextlib
+import re
 import socket
 import ssl
 import struct
 
 from harness import kdb, wire
 from harness.certificates import Authority
-from harness.client import Connection
+from harness.client import Connection, KdbError
 
-from .limits import Limited, USED, USERS, figure, over
+from .limits import Limited, USED, USERS, figure, metrics, over
 
 
 def half(length, sent, kind=wire.SYNC):
@@ -151,6 +152,68 @@ class Wire:
                 h.raw(b"slow:secret\3\0")
             self.eventually(lambda: self.refusals("limit-logins") > 0, "a login finds no room")
             self.assert_said("login rejected: too many logins at once .--limit-logins")
+
+    @over("limit-user-queries", "1", "-U", USERS, "--limit-query-time", "3s")
+    def test_queries_of_one_user(self):
+        with self.refused():
+            both = [self.connect(self.target, user="ann:") for _ in range(2)]
+            bob = self.connect(self.target, user="bob:")
+
+            def asked_at_once():
+                for h in both:
+                    h.raw(wire.message("while[1b;]"))
+                self.assertEqual(bob.ask("1+1").v, 2)
+                return [str(h.answer_or_error().v) for h in both]
+
+            # Whichever comes first runs until its time is over; the other one comes meanwhile, unless the machine pauses for as long.
+            rejected = re.compile("limit: user ann has 1 ").search
+            self.eventually(lambda: any(map(rejected, asked_at_once())), "a rejection")
+
+    @over("limit-user-symbols", "64KiB", "-U", USERS)
+    def test_symbols_of_one_user(self):
+        with self.refused():
+            h = self.connect(self.target, user="ann:")
+            self.assertRegex(h.error_of("count `$string til 5000"), "^limit: user ann: ")
+            self.assertEqual(self.connect(self.target, user="bob:").ask("count `$string 10000+til 100").v, 100)
+
+    @over("limit-user-outbox", "1MiB", "-U", USERS)
+    def test_responses_that_one_user_does_not_read(self):
+        with self.refused():
+            h, other = (self.connect(self.target, user="ann:") for _ in range(2))
+            for _ in range(3):
+                h.raw(wire.message("til 4000000"))
+            self.eventually(lambda: re.match("limit: the send .* user ann ", self.answer(other, "til 200000")), "a rejection")
+            self.assertEqual(len(self.connect(self.target, user="bob:").ask("til 200000").v), 200000)
+
+    def answer(self, h, question):
+        """The error of a question, or nothing."""
+        try:
+            h.ask(question)
+        except KdbError as error:
+            return str(error)
+        return ""
+
+    @over("limit-idle", "5s")
+    def test_a_client_that_is_idle(self):
+        with self.refused():
+            h = self.connect(self.target)
+            while not self.refusals("limit-idle"):
+                # The others are in use.
+                self.assert_unharmed()
+            self.assert_closed(h)
+
+    @over("limit-audit-queue", "5", "--audit", "/dev/full")
+    def test_records_that_cannot_be_written(self):
+        with self.refused():
+            h = self.connect(self.target)
+            for _ in range(10):
+                self.assertEqual(h.ask("1+1").v, 2)
+            self.assertIn("\nelastick_audit_failing 1\n", metrics(self.target))
+
+    @over("limit-audit-text", "16B", "--audit", "/dev/null")
+    def test_a_query_too_long_for_its_record(self):
+        with self.refused():
+            self.assertEqual(self.connect(self.target).ask("count 1 2 3 4 5 6 7 8 9").v, 9)
 
     @over("limit-handshake", "64B")
     def test_a_login_too_long(self):

@@ -101,7 +101,7 @@ class Links(Scene):
             return not wrong
 
         try:
-            self.eventually(right, "every update is held once", 60)
+            self.eventually(right, "every update is held once")
         except AssertionError:
             self.fail("\n".join(wrong[:10]) + f"\n{self.states()}")
 
@@ -129,12 +129,12 @@ class Links(Scene):
         fars["silent"][1].dead_ports = {local}
         self.publish(50)
         gone = lambda: self.states().keys() == {"silent", *(spare.name for spare in spares)}
-        self.eventually(gone, "those that are cut off are lost, the one whose connection died comes back or is replaced", 90)
+        self.eventually(gone, "those that are cut off are lost, the one whose connection died comes back or is replaced")
         self.publish(50)
         for name in ("both", "out", "in"):
             fars[name][1].heal()
         back = lambda: not {"both", "out", "in"} - self.states().keys()
-        self.eventually(back, "all come back", 90)
+        self.eventually(back, "all come back")
         self.publish(50)
         self.assert_right()
         logged = audit.Logs(self.logs).all_rows("trade")
@@ -163,7 +163,7 @@ class Links(Scene):
         for cut in (far[1].ways(), near[1].ways(), [far[1].to_far], [near[1].to_near], [far[1].to_near]):
             publisher.allow(40)
             done = publisher.done
-            self.eventually(lambda: publisher.done > done + 10, "updates get through", 60)
+            self.eventually(lambda: publisher.done > done + 10, "updates get through")
             for way in cut:
                 way.cut = True
             dropped = sum(way.dropped for way in cut)
@@ -171,7 +171,7 @@ class Links(Scene):
             self.eventually(lambda: sum(way.dropped for way in cut) > dropped + 3 or not publisher.allowed._value, "packets are lost")
             for way in cut:
                 way.cut = False
-        self.eventually(lambda: publisher.done == 200, "everything was sent", 60)
+        self.eventually(lambda: publisher.done == 200, "everything was sent")
         self.assertIsNone(publisher.failure)
         self.assert_right()
         books = audit.Logs(self.logs)

@@ -134,7 +134,7 @@ class Clients(Tls):
         node = self.node(tp, script, "-E", "2", "--metrics-open")
         for process, what, wanted in ((tp, "page", "200"), (node, "web", "200 hello")):
             process.wait_for("listening on")
-            eventually(lambda: b"ok" in self.page(process, "/health"), "it is healthy")
+            eventually(lambda: self.page(process, "/health"), "its page has status 200")
             done = subprocess.run(
                 ["node", "--no-warnings", "--experimental-websocket", "-e", BROWSER, str(process.port), what],
                 capture_output=True,

@@ -6,7 +6,7 @@ from collections import deque
 
 from . import kdb, wire
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 class KdbError(Exception):

@@ -131,7 +131,7 @@ class Cluster(Scene):
             return not wrong
 
         try:
-            self.eventually(exact, "every acknowledged row is held exactly once", 40)
+            self.eventually(exact, "every acknowledged row is held exactly once")
         except AssertionError:
             self.fail(f"{why}\n" + "\n".join(wrong) + self.picture())
 

@@ -21,7 +21,7 @@ class GroupCluster(Cluster):
 
     def start_group(self, *node_options, least=1, most=8, options=()):
         node = (binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", *node_options)
-        bounds = ("--group", "rdb", "--min", least, "--max", most, *options)
+        bounds = ("-p", "127.0.0.1:0", "--group", "rdb", "--min", least, "--max", most, *options)
         self.fleet = self.start("fleet", "fleet", *bounds, "--", *node)
         self.fleet_port = int(self.fleet.wait_for(r"answers at port (\d+)").group(1))
 

@@ -1,6 +1,7 @@
 """An elastick process: start, wait for output, monitor, stop or kill it with its children."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import re
@@ -8,12 +9,14 @@ import secrets
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 from .client import KdbError
 
 ROOT = pathlib.Path(__file__).parents[2]
-DEADLINE_S = 30
+# Only a failing test reaches it. A loaded machine needs tens of seconds for what takes one when it is idle.
+DEADLINE_S = 120
 LISTENING = re.compile(r"listening on \S*?(\d+)\b")
 
 
@@ -124,6 +127,16 @@ class Process:
 
     def pause(self):
         self.signal(signal.SIGSTOP)
+        # The signal reaches the threads one by one; until then one of them may go on.
+        eventually(self.is_paused, f"all threads of {self.name} are stopped")
+
+    def is_paused(self):
+        """Whether it is stopped, by `pause` or by itself at a failpoint."""
+        states = []
+        for stat in pathlib.Path(f"/proc/{self.pid}/task").glob("*/stat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                states.append(stat.read_text().rsplit(")", 1)[1].split()[0])
+        return all(state in "TtZX" for state in states)
 
     def resume(self):
         self.signal(signal.SIGCONT)
@@ -154,10 +167,17 @@ class Process:
 
 
 def reserve_port():
-    """A free port outside the range of ephemeral ports, so that no other process gets it by chance while its listener is
-    restarted."""
+    """A free port, this test's until its process ends: several test classes run at a time. It is outside the range of ephemeral ports,
+    so that no connection gets it by chance while its listener is restarted."""
     first_given_out = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    locks = pathlib.Path(tempfile.gettempdir()) / f"elastick-ports-{os.getuid()}"
+    locks.mkdir(exist_ok=True)
     while True:
+        port = secrets.choice(range(first_given_out // 2, first_given_out))
+        # Held open until this process ends.
+        lock = os.open(locks / str(port), os.O_RDWR | os.O_CREAT)
         with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", secrets.choice(range(first_given_out // 2, first_given_out))))
-            return sock.getsockname()[1]
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            sock.bind(("127.0.0.1", port))
+            return port
+        os.close(lock)

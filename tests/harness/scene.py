@@ -7,7 +7,7 @@ import unittest
 
 from . import kdb
 from .client import Connection
-from .process import Process, eventually
+from .process import DEADLINE_S, Process, eventually
 
 SCHEMA = """\
 trade:([]time:`timespan$();sym:`g#`symbol$();price:`float$();size:`long$();seq:`long$())
@@ -82,10 +82,10 @@ class Scene(unittest.TestCase):
         self.connections.append(connection)
         return connection
 
-    def eventually(self, check, what, deadline_s=30):
+    def eventually(self, check, what, deadline_s=DEADLINE_S):
         return eventually(check, what, deadline_s)
 
-    def eventually_equal(self, read, wanted, what, deadline_s=30):
+    def eventually_equal(self, read, wanted, what, deadline_s=DEADLINE_S):
         """Polls until `read` returns `wanted`; a failure shows the difference."""
         seen = []
 

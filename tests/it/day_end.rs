@@ -29,6 +29,15 @@ fn node(tick: &Tick, name: &str, file: &Path, options: &[&str], parts: &Path) ->
     (process, port)
 }
 
+/// Publishes seven trades, and returns the feed's connection and one to the node, once it holds them.
+fn with_seven_trades(tick: &Tick, port: u16) -> (Client, Client) {
+    let (mut feed, mut client) = (tick.client(), connect(port));
+    until(&mut client, ".rdb.stats`live");
+    feed.request(&trades(0..7)).expect("published");
+    until(&mut client, "7=count trade");
+    (feed, client)
+}
+
 fn example(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/write-down").join(name)
 }
@@ -127,10 +136,7 @@ fn the_function_sees_the_ended_day_with_the_owners_rights_while_the_new_day_goes
     std::fs::write(&file, program).expect("written");
     let tick = Tick::start("day-end-sees-tick", &[]);
     let (_node, port) = node(&tick, "n1", &file, &["--memory", "256MiB"], files.path());
-    let (mut feed, mut client) = (tick.client(), connect(port));
-    until(&mut client, ".rdb.stats`live");
-    feed.request(&trades(0..7)).expect("published");
-    until(&mut client, "7=count trade");
+    let (mut feed, mut client) = with_seven_trades(&tick, port);
     let date = answer(&mut feed, ".u.d");
     answer(&mut feed, ".u.endofday[]");
     feed.request(&trades(0..2)).expect("published");
@@ -165,10 +171,7 @@ fn a_function_that_fails_or_times_out_is_reported_and_the_day_still_ends() {
         let tick = Tick::start(&format!("day-end-{name}-tick"), &[]);
         let options = ["--memory", "256MiB", "--limit-day-end-time", "200ms"];
         let (_node, port) = node(&tick, "n1", &file, &options, files.path());
-        let (mut feed, mut client) = (tick.client(), connect(port));
-        until(&mut client, ".rdb.stats`live");
-        feed.request(&trades(0..7)).expect("published");
-        until(&mut client, "7=count trade");
+        let (mut feed, mut client) = with_seven_trades(&tick, port);
         answer(&mut feed, ".u.endofday[]");
         until(&mut client, "`failed=.rdb.stats`dayEnd");
         assert_eq!(answer(&mut client, "count trade"), Value::Long(0));
@@ -190,10 +193,7 @@ fn a_function_that_ends_the_next_day_comes_to_an_end() {
         format!("ended:()\n.u.end:{{[d]ended::ended,d;h:hopen {};h\".u.endofday[`force]\";hclose h}}\n", tick.port);
     std::fs::write(&file, program).expect("written");
     let (_node, port) = node(&tick, "n1", &file, &["--memory", "256MiB"], files.path());
-    let (mut feed, mut client) = (tick.client(), connect(port));
-    until(&mut client, ".rdb.stats`live");
-    feed.request(&trades(0..7)).expect("published");
-    until(&mut client, "7=count trade");
+    let (mut feed, mut client) = with_seven_trades(&tick, port);
     let date = answer(&mut feed, ".u.d");
     answer(&mut feed, ".u.endofday[]");
     until(&mut client, "`failed=.rdb.stats`dayEnd");
@@ -214,7 +214,7 @@ fn a_function_that_ends_the_next_day_comes_to_an_end() {
 fn page(port: u16, path: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connected");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("written");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("written");
     let mut page = String::new();
     stream.read_to_string(&mut page).expect("an answer");
     page

@@ -40,6 +40,17 @@ fn a_short_day_is_proved() {
 }
 
 #[test]
+fn a_day_whose_tickerplant_is_killed_is_proved() {
+    let directory = Directory::new("demo-kill");
+    let output = demo(&directory, "0.2", "2000", &["--kill-tick"]).output().expect("the demo runs");
+    let words = String::from_utf8_lossy(&output.stderr);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"));
+    assert!(output.status.success(), "{words}\n{report:#}");
+    assert_eq!((&report["proved"], &report["tip"]), (&Json::from(true), &Json::from(24_000)));
+    assert!(report["take_over"]["took_ns"].as_u64() > Some(0), "{}", report["take_over"]);
+}
+
+#[test]
 fn an_uncovered_window_is_named() {
     let directory = Directory::new("demo-miss");
     let output = demo(&directory, "0.1", "4000", &["--max-nodes", "2"]).output().expect("the demo runs");

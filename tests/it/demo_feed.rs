@@ -112,14 +112,18 @@ fn without_a_readable_log_it_stops_and_reports_updates_in_doubt() {
 
 #[test]
 fn rejected_updates_are_counted_apart() {
-    let directory = Directory::new("feed-refused");
-    let (port, taken) = start(&directory, Faults { refuse_every: Some(10), ..Faults::default() });
-    let output = feed(port, &["--updates", "100", "--sync"]);
-    assert_eq!(output.status.code(), Some(1));
-    let summary = summary(&output);
-    assert_eq!((&summary["updates"], &summary["refused"]), (&Json::from(90), &Json::from(10)));
-    assert_eq!(accepted(&summary), *taken.lock().unwrap());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("'length"));
+    for (sync, reason) in [(&["--sync"][..], "'length"), (&[], "'not in the tickerplant's log")] {
+        let directory = Directory::new(&format!("feed-refused-{}", sync.len()));
+        let (port, taken) = start(&directory, Faults { refuse_every: Some(10), ..Faults::default() });
+        let output = feed(port, &[&["--updates", "100"], sync].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let summary = summary(&output);
+        let counts = ["sent", "updates", "refused", "unconfirmed"].map(|name| summary[name].as_u64());
+        assert_eq!(counts, [Some(100), Some(90), Some(10), Some(0)]);
+        assert_eq!(accepted(&summary), *taken.lock().unwrap());
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(words.contains(reason), "{words}");
+    }
 }
 
 #[test]

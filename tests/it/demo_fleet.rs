@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Arguments of a fleet of processes that idle until they are terminated.
 fn fleet(arguments: &[&str]) -> (Process, u16) {
     let idle = ["--", "sleep", "100000"];
-    let mut process = Process::start(&mut elastick(&[&["fleet", "--group", "idle"], arguments, &idle].concat()));
+    let mut process =
+        Process::start(&mut elastick(&[&["fleet", "-p", "127.0.0.1:0", "--group", "idle"], arguments, &idle].concat()));
     let port = process.number_after("answers at port");
     (process, port)
 }
@@ -168,7 +169,7 @@ fn children_know_their_fleet_and_write_to_their_own_file() {
     let directory = Directory::new("fleet-output");
     let output = directory.path().to_str().expect("a path");
     let script = "echo $ELASTICK_INSTANCE $ELASTICK_GROUP $ELASTICK_FLEET; exec sleep 100000";
-    let command = ["fleet", "--group", "idle", "--output", output, "--", "sh", "-c", script];
+    let command = ["fleet", "-p", "127.0.0.1:0", "--group", "idle", "--output", output, "--", "sh", "-c", script];
     let mut process = Process::start(&mut elastick(&command));
     let port = process.number_after("answers at port");
     wait_for("the child's words", || {

@@ -108,6 +108,10 @@ impl Fake {
     }
 }
 
+fn calls_another(call: &View<'_>) -> bool {
+    call.list().and_then(|call| call.iter().next()).is_some_and(|function| function.text() != Some(b".u.upd"))
+}
+
 impl Service for Fake {
     fn opened(&mut self, _: ConnId, _: &Peer, _: &mut Control) {}
 
@@ -121,12 +125,14 @@ impl Service for Fake {
                 let answer = self.answer(question);
                 answer.map(|value| encode::message(MessageKind::Response, &value).expect("it can travel"))
             }
+            // As kdb+: an unknown function signals its name.
+            None if calls_another(&view) => Err(b".u.confirm".to_vec()),
             None if self.take(&view) => {
                 Ok(encode::message(MessageKind::Response, &Value::Unary(0)).expect("it can travel"))
             }
             None => Err(b"length".to_vec()),
         };
-        if view.chars().is_none() && self.faults.break_after.remove(&self.heard) {
+        if view.chars().is_none() && !calls_another(&view) && self.faults.break_after.remove(&self.heard) {
             return ctl.close(conn, "a test wants it");
         }
         if let Some(request) = ctl.request() {

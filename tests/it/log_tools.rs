@@ -34,6 +34,7 @@ fn writer(directory: &Directory) -> LogWriter {
         damage: Damage::Stop,
         mount: RequiredMount::Any,
         epoch: None,
+        address: None,
         limits: proto::Limits::default(),
         chunk_bytes: 1 << 16,
         buffer_bytes: 0,
@@ -156,6 +157,68 @@ fn a_slice_is_a_log() {
     assert!(!taken.status.success(), "a file that exists is not overwritten");
 }
 
+/// Two logs of ten updates each, the second of a later time.
+fn two(directory: &Directory) -> [PathBuf; 2] {
+    let first = log(directory);
+    let second = directory.path().join("sym2026.11.22");
+    let later: Vec<u8> = (0..10).flat_map(|turn| update("quote", turn + 10)).collect();
+    std::fs::write(&second, [&proto::log::FILE_HEAD[..], &later].concat()).expect("written");
+    [first, second]
+}
+
+fn join(options: &[&str], logs: &[&Path], out: &Path) -> Output {
+    elastick(&["log", "join", "--out"]).arg(out).args(options).args(logs).output().expect("it runs")
+}
+
+#[test]
+fn join_rejects_a_log_that_is_given_twice() {
+    let directory = Directory::new("log-twice");
+    let [first, second] = two(&directory);
+    let out = directory.path().join("joined");
+    let joined = join(&[], &[&first, &second], &out);
+    assert!(joined.status.success(), "{}", complaint(&joined));
+    assert_eq!(json(&run(&["info", "--json"], &out))["updates"], 20);
+    std::fs::remove_file(&out).expect("removed");
+    let (link, copy, beginning) =
+        (directory.path().join("link"), directory.path().join("copy"), directory.path().join("beginning"));
+    std::os::unix::fs::symlink(&first, &link).expect("linked");
+    std::fs::copy(&first, &copy).expect("copied");
+    assert!(run(&["slice", "--to", "3", "--out", beginning.to_str().expect("UTF-8")], &first).status.success());
+    for again in [&first, &link, &copy, &beginning] {
+        let joined = join(&[], &[&first, &second, again], &out);
+        assert_eq!(joined.status.code(), Some(1));
+        let why = complaint(&joined);
+        assert!(why.contains("same log") && why.contains(&again.display().to_string()), "{why}");
+        assert!(!out.exists(), "{why}");
+    }
+}
+
+#[test]
+fn what_join_and_slice_leave_out_is_an_error_unless_allowed() {
+    let directory = Directory::new("log-join-torn");
+    let [first, second] = two(&directory);
+    let bytes = std::fs::read(&second).expect("the log can be read");
+    std::fs::write(&second, &bytes[..bytes.len() - 5]).expect("the log can be written");
+    let torn = bytes.len() - update("quote", 19).len();
+    let wanted = format!(
+        "{}: LEFT OUT: unfinished record at the end: {} bytes at byte {torn}",
+        second.display(),
+        bytes.len() - 5 - torn
+    );
+    for (options, code) in [(&[][..], 1), (&["--allow-torn"], 0)] {
+        let out = directory.path().join(format!("joined-{code}"));
+        let joined = join(options, &[&first, &second], &out);
+        assert_eq!(joined.status.code(), Some(code));
+        assert!(complaint(&joined).contains(&wanted), "{}", complaint(&joined));
+        assert_eq!(json(&run(&["info", "--json"], &out))["updates"], 19);
+        let sliced = run(&[&["slice", "--from", "5", "--out", "-"], options].concat(), &second);
+        assert_eq!(sliced.status.code(), Some(code));
+        assert!(complaint(&sliced).contains(&wanted), "{}", complaint(&sliced));
+    }
+    let whole = run(&["slice", "--to", "9", "--out", "-"], &second);
+    assert!(whole.status.success() && whole.stderr.is_empty(), "the range is whole: {}", complaint(&whole));
+}
+
 #[test]
 fn repair_cuts_a_torn_end() {
     let directory = Directory::new("log-torn");
@@ -178,7 +241,7 @@ fn repair_of_damage_needs_a_target_and_keeps_the_damaged_log() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(std::fs::read(&log).expect("the log can be read"), damaged);
     let report = json(&run(&["repair", "--in-place", "--json"], &log));
-    assert_eq!((&report["updates"], &report["lost"][0]["last_index"]), (&9.into(), &1.into()));
+    assert_eq!((&report["records"], &report["lost"][0]["last_index"]), (&9.into(), &1.into()));
     let original = report["original"].as_str().expect("where the damaged log is");
     assert_eq!(std::fs::read(original).expect("it can be read"), damaged);
     // The rest of the block may have been written only in part, so it stays marked as damaged.
@@ -225,9 +288,9 @@ fn index_makes_the_side_file_anew() {
     let directory = Directory::new("log-index");
     let log = log(&directory);
     std::fs::remove_file(side_path(&log)).expect("there was a side file");
-    assert_eq!(json(&run(&["index", "--json"], &log))["updates"], 10);
+    assert_eq!(json(&run(&["index", "--json"], &log))["records"], 10);
     let info = json(&run(&["verify", "--json"], &log));
-    assert_eq!((&info["side"]["updates"], &info["side"]["checksums_compared"]), (&10.into(), &true.into()));
+    assert_eq!((&info["side"]["records"], &info["side"]["checksums_compared"]), (&10.into(), &true.into()));
 }
 
 #[test]
@@ -281,4 +344,81 @@ fn proofs_of_windows_add_up_to_the_proof_of_the_day() {
     assert_eq!(first["tables"]["trade"]["rows"], 3);
     let sum = hash(&first).expect("a hash").wrapping_add(hash(&rest).expect("a hash"));
     assert_eq!(sum, hash(&whole).expect("a hash"));
+}
+
+#[test]
+fn updates_are_printed_by_time() {
+    let directory = Directory::new("log-times");
+    let log = log(&directory);
+    let lines = |from: &str, to: &str| text(&run(&["cat", "--from", from, "--to", to], &log)).lines().count();
+    assert_eq!((lines("00:00", "00:00:01"), lines("00:00:01", "23:00"), lines("2", "00:01")), (10, 0, 8));
+    for (from, ends) in [("00:00:01", "; the log has 10 updates\n"), ("12", "; the log has 10 updates\n"), ("0", "")] {
+        let said = complaint(&run(&["cat", "--from", from], &log));
+        assert!(said.ends_with(ends) && said.contains("no update is between") != ends.is_empty(), "{from}: {said}");
+    }
+    let wrong = run(&["cat", "--from", "2026.11.21D00:00"], &log);
+    assert!(!wrong.status.success() && complaint(&wrong).contains("time of day and no date"), "{}", complaint(&wrong));
+    let wrong = run(&["cat", "--from", "noon"], &log);
+    assert!(wrong.status.code() == Some(2) && complaint(&wrong).contains("09:30:00.5"), "{}", complaint(&wrong));
+}
+
+/// Copies the day's log, with its side file, to other days.
+fn copies(directory: &Directory, dates: &[&str]) {
+    let log = log(directory);
+    for date in dates {
+        let copy = directory.path().join(format!("sym{date}"));
+        std::fs::copy(&log, &copy).expect("copied");
+        std::fs::copy(side_path(&log), side_path(&copy)).expect("copied");
+    }
+}
+
+#[test]
+fn a_directory_is_verified_listed_and_pruned() {
+    let directory = Directory::new("log-days");
+    copies(&directory, &["2020.01.01", "2020.01.02", "2020.01.03"]);
+    let dir = directory.path();
+    std::fs::remove_file(dir.join("sym2020.01.02.index")).expect("removed");
+    let verified = run(&["verify"], dir);
+    assert!(verified.status.success(), "{}", complaint(&verified));
+    assert_eq!(text(&verified).matches("10 updates").count(), 4);
+    let listed = text(&run(&["info", "--keep-days", "1"], dir));
+    for line in ["sym 2020.01.01", "no side file", "due", "forced", "4 days", "2020.01.03"] {
+        assert!(listed.contains(line), "{line}: {listed}");
+    }
+    let names = || {
+        let entries = std::fs::read_dir(dir).expect("listed").flatten().map(|entry| entry.file_name());
+        let mut names: Vec<_> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.retain(|name| name.starts_with("sym20"));
+        names.sort();
+        names
+    };
+    let all = names();
+    let dry = run(&["prune", "--keep-days", "1", "--dry-run"], dir);
+    assert!(text(&dry).contains("sym2020.01.01: would delete 2 files") && names() == all, "{}", text(&dry));
+    let pruned = run(&["prune", "--keep-days", "1"], dir);
+    assert_eq!(pruned.status.code(), Some(1), "a day past its time is kept");
+    assert!(complaint(&pruned).contains("--force") && text(&pruned).contains("no side file"), "{}", complaint(&pruned));
+    assert_eq!(
+        names(),
+        ["sym2020.01.02", "sym2020.01.03", "sym2020.01.03.index", "sym2026.11.21", "sym2026.11.21.index"]
+    );
+    assert!(run(&["prune", "--keep-days", "1", "--force"], dir).status.success());
+    assert_eq!(names(), ["sym2020.01.03", "sym2020.01.03.index", "sym2026.11.21", "sym2026.11.21.index"]);
+    flip(&dir.join("sym2020.01.03"), 40);
+    let verified = run(&["verify"], dir);
+    assert!(
+        !verified.status.success() && complaint(&verified).contains("one log is damaged"),
+        "{}",
+        complaint(&verified)
+    );
+}
+
+#[test]
+fn a_directory_is_no_log() {
+    let directory = Directory::new("log-directory");
+    assert!(complaint(&run(&["verify"], directory.path())).contains("no logs there"));
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    assert!(complaint(&run(&["prune", "--keep-days", "1"], &file)).contains("is no directory"));
+    assert!(complaint(&run(&["prune"], directory.path())).contains("--keep-days"));
 }

@@ -1,6 +1,10 @@
 //! Integration tests with real processes of the binary, on ports chosen by the system, in temporary directories.
 
+mod abandoned;
 mod any_shape;
+mod audit;
+mod configuring;
+mod conns;
 mod crowd;
 mod day_end;
 mod demo_day;
@@ -10,6 +14,7 @@ mod entitled;
 mod fake_tickerplant;
 mod harness;
 mod huge;
+mod isolated;
 mod log_harmed;
 mod log_there;
 mod log_tools;
@@ -21,11 +26,15 @@ mod node_handles;
 mod node_program;
 mod node_web;
 mod notify;
+mod oracle;
 mod q_session;
+mod quotas;
 mod rdb_foreign;
 mod rdb_native;
 mod rdb_process;
 mod rdb_support;
+mod reasons;
+mod rejected;
 mod remote_rights;
 mod roles;
 mod schema_change;

@@ -209,7 +209,9 @@ fn the_user_of_a_node_gets_no_pages() {
     let cluster = Cluster::start("members-pages", &[]);
     let mut stream = TcpStream::connect(("127.0.0.1", cluster.tick.port)).expect("connected");
     let basic = elastick::kernel::digest::to_base64(b"cluster:");
-    let head = format!("GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Basic {basic}\r\n\r\n");
+    let head = format!(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic {basic}\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("answered");

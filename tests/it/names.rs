@@ -61,7 +61,7 @@ fn every_column_that_we_make_can_be_named_in_a_select() {
     let mut tickerplant = tick.client();
     tickerplant.request(&trades(0..3)).expect("published");
     assert!(tickerplant.request(&call(".u.upd", [Value::symbol("trade"), Value::Long(1)])).is_err());
-    for table in [".u.asg.tab", ".u.quarantine", "(enlist .u.stats)"] {
+    for table in [".u.asg.tab", ".u.conns", ".u.quarantine", ".u.rejected", "(enlist .u.stats)"] {
         can_be_selected(&mut tickerplant, table);
     }
     let mut node = client(port);

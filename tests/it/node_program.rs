@@ -51,9 +51,31 @@ pub fn puts_off(client: &mut Client, other: &mut Client) {
     }
 }
 
+/// Ways to answer the request of another client, whose handle is `held 0`.
+const ANSWERS: [&str; 10] = [
+    "-30!(held 0;0b;`mine)",
+    "{-30!x}(held 0;0b;`mine)",
+    "(-30!)(held 0;0b;`mine)",
+    "![-30;(held 0;0b;`mine)]",
+    ".[!;(-30;(held 0;0b;`mine))]",
+    "value\"-30!(held 0;0b;`mine)\"",
+    "eval parse\"-30!(held 0;0b;`mine)\"",
+    "(-30!)each enlist(held 0;0b;`mine)",
+    "pass[-30;(held 0;0b;`mine)]",
+    "run[{-30!x};(held 0;0b;`mine)]",
+];
+
+/// Checks that a client's own code does not answer the request of another client.
+fn assert_answers_its_own(client: &mut Client) {
+    for text in ANSWERS {
+        let error = refused(client, text);
+        assert!(error.starts_with("access"), "{text}: {error}");
+    }
+}
+
 /// Checks several deferred replies to a client that pipelines: each query gets its reply, in the order of the queries. Replies are
-/// text, so that a session's program can produce them.
-pub fn puts_off_several(client: &mut Client, other: &mut Client) {
+/// text, so that a session's program can produce them. The start-up file defines `give`, `pass` and `run`.
+pub fn puts_off_several(client: &mut Client, other: &mut Client, is_session: bool) {
     ask(other, "{held::0#0i}[]");
     let question = |text: &str| proto::encode::message(MessageKind::Sync, &Value::chars(text)).expect("a message");
     for text in [
@@ -66,10 +88,14 @@ pub fn puts_off_several(client: &mut Client, other: &mut Client) {
     }
     client.flush().expect("sent");
     until(other, "count held", &Value::Long(3));
-    ask(other, "-30!(held 0;0b;`first)");
-    ask(other, "-30!(held 1;1b;\"second\")");
-    ask(other, "-30!(held 2;0b;`third)");
-    assert!(refused(other, "-30!(held 2;0b;`fourth)").contains("not expecting a response"));
+    // The clients of a session have no roles.
+    if !is_session {
+        assert_answers_its_own(other);
+    }
+    ask(other, "give(held 0;0b;`first)");
+    ask(other, "give(held 1;1b;\"second\")");
+    ask(other, "give(held 2;0b;`third)");
+    assert!(refused(other, "give(held 2;0b;`fourth)").contains("not expecting a response"));
     let by = Some(Instant::now() + Duration::from_secs(60));
     let mut answer = || {
         let message = client.next_message(by).expect("the connection lives").expect("an answer");
@@ -250,13 +276,13 @@ fn a_client_sends_to_no_other() {
 
 #[test]
 fn an_answer_may_be_put_off() {
-    let program = "waits:0Ni\nforget:{waits::0Ni}\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\nfail:{-30!(waits;1b;x)}\n";
+    let program = "waits:0Ni\nforget:{waits::0Ni}\n.z.pg:{$[x~\"later\";[waits::.z.w;-30!(::)];value x]}\nfree:{-30!(waits;0b;x)}\nfail:{-30!(waits;1b;x)}\ngive:{-30!x}\npass:{x!y}\nrun:{x y}\n";
     let (_files, scene) = with("deferred", program, &[]);
     let (mut client, mut other) = (scene.connect(), scene.connect());
     puts_off(&mut client, &mut other);
     assert!(refused(&mut other, "free 3").contains("not expecting a response"));
     // An evaluation that assigns is restarted; the reply must be sent exactly once.
-    for release in ["[-30!(waits;0b;42);seen:1]", "[seen:1;-30!(waits;0b;42)]", "[-30!(waits;0b;42);seen::2;seen]"] {
+    for release in ["[give(waits;0b;42);seen:1]", "[seen:1;give(waits;0b;42)]", "[give(waits;0b;42);seen::2;seen]"] {
         ask(&mut other, "{waits::0Ni}[]");
         let answer = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| client.query("later"));
@@ -267,7 +293,7 @@ fn an_answer_may_be_put_off() {
         assert_eq!(answer.ok(), Some(Value::Long(42)), "{release}");
         assert_eq!(ask(&mut client, "1+1"), Value::Long(2), "{release}");
     }
-    puts_off_several(&mut client, &mut other);
+    puts_off_several(&mut client, &mut other, false);
     // Deferred and replied to within one message.
     assert_eq!(ask(&mut client, "{-30!(::);-30!(.z.w;0b;x);seen::x;`nobody}7"), Value::Long(7));
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2));
@@ -371,7 +397,9 @@ fn output_of_a_file_and_its_handlers_is_printed() {
     let (_files, mut scene) = with("prints", ".z.pg:{-1 \"asked by \",string .z.u;value x}\n", &[]);
     let mut client = scene.connect();
     assert_eq!(ask(&mut client, "1+1"), Value::Long(2));
-    scene.node.line(|line| (line == "asked by ann").then_some(()));
+    // The mark shows that it is the output of a client's evaluation.
+    let marked = |line: &str| line.starts_with("client ") && line.ends_with(" ann@127.0.0.1: asked by ann");
+    scene.node.line(|line| marked(line).then_some(()));
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn exchange_at(port: u16, request: &str) -> String {
 }
 
 pub fn get(target: &str, fields: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n")
+    format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n")
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn pages_are_made_by_the_file() {
     // Base64 of ann:x.
     let page = exchange(&scene, &get("/a/b?c=d%20e", "Authorization: Basic YW5uOng=\r\n"));
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
-    assert!(page.ends_with("a/b?c=d%20e|h|ann"), "{page}");
-    let posted = exchange(&scene, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    assert!(page.ends_with("a/b?c=d%20e|localhost|ann"), "{page}");
+    let posted = exchange(&scene, "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
     assert!(posted.ends_with("olleh"), "{posted}");
     assert!(exchange(&scene, &get("/metrics", "")).contains("elastick_"));
     assert!(exchange(&scene, &get("/health", "")).starts_with("HTTP/1.1 "));
@@ -50,7 +50,7 @@ fn pages_are_made_by_the_file() {
 fn without_a_handler_there_are_no_pages_and_nothing_is_posted() {
     let (_files, scene) = with("no-pages", "", &[]);
     assert!(exchange(&scene, &get("/?1+1", "")).starts_with("HTTP/1.1 404 "));
-    let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n1+1");
+    let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n1+1");
     assert!(posted.starts_with("HTTP/1.1 405 "), "{posted}");
     assert!(exchange(&scene, &upgrade("")).starts_with("HTTP/1.1 404 "));
 }
@@ -82,11 +82,14 @@ fn page_requests_pass_the_login_handler() {
 #[test]
 fn other_methods_have_a_handler_of_their_own() {
     let (_files, scene) = with("methods", ".z.pm:{.h.hy[`txt]\"|\"sv(string x 0;x 1;x[2]`Host)}\n", &[]);
-    let put = exchange(&scene, "PUT /a?b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nc=1");
-    assert!(put.ends_with("PUT|a?b c=1|h"), "{put}");
-    let options = exchange(&scene, "OPTIONS /a HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert!(options.ends_with("OPTIONS|a|h"), "{options}");
-    assert!(exchange(&scene, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n1").starts_with("HTTP/1.1 405 "));
+    let put = exchange(&scene, "PUT /a?b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nc=1");
+    assert!(put.ends_with("PUT|a?b c=1|localhost"), "{put}");
+    let options = exchange(&scene, "OPTIONS /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(options.ends_with("OPTIONS|a|localhost"), "{options}");
+    assert!(
+        exchange(&scene, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1")
+            .starts_with("HTTP/1.1 405 ")
+    );
 }
 
 #[test]
@@ -110,13 +113,13 @@ fn a_handler_names_the_user_of_a_page_request() {
 #[test]
 fn a_body_has_its_limit() {
     let (_files, scene) = with("post-limit", ".z.pp:{.h.hy[`txt] x 0}\n", &["--limit-http-body", "100"]);
-    let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n");
+    let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 101\r\n\r\n");
     assert!(posted.starts_with("HTTP/1.1 413 "), "{posted}");
 }
 
 fn upgrade(fields: &str) -> String {
     format!(
-        "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{fields}\r\n"
     )
 }
@@ -130,8 +133,13 @@ impl Web {
     }
 
     pub fn open_at(port: u16) -> Web {
+        Web::open_with(port, "")
+    }
+
+    /// Opens a connection with these fields in its request.
+    pub fn open_with(port: u16, fields: &str) -> Web {
         let mut stream = connect(port);
-        stream.write_all(upgrade("").as_bytes()).expect("sent");
+        stream.write_all(upgrade(fields).as_bytes()).expect("sent");
         let mut head = Vec::new();
         let mut byte = [0];
         while !head.ends_with(b"\r\n\r\n") {
@@ -242,7 +250,7 @@ fn a_protocol_error_of_a_web_client_closes_with_the_reason() {
 #[test]
 fn a_request_hidden_in_anothers_body_is_not_answered() {
     let (_files, scene) = with("smuggled", ".z.ph:{.h.hy[`txt]\"page\"}\n.z.pp:{.h.hy[`txt]\"posted\"}\n", &[]);
-    let hidden = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for (method, fields, status) in [
         ("POST", format!("Content-Length: {}\r\nContent-Length: 0\r\n", hidden.len()), 400),
         ("POST", "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n".into(), 400),
@@ -250,8 +258,34 @@ fn a_request_hidden_in_anothers_body_is_not_answered() {
         ("GET", format!("Content-Length: {}\r\n", hidden.len()), 200),
         ("GET", "Transfer-Encoding: chunked\r\n".into(), 200),
     ] {
-        let answers = exchange(&scene, &format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n{hidden}"));
+        let answers = exchange(&scene, &format!("{method} / HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n{hidden}"));
         assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{answers}");
         assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{fields}: {answers}");
     }
+}
+
+#[test]
+fn pages_of_other_sites_send_nothing() {
+    let program = ".z.ph:{n+:1;.h.hy[`txt] string n}\nn:0\n";
+    let options = ["--allow-origin", "https://desk.example.com", "--allow-host", "rdb.corp"];
+    let (_files, scene) = with("sites", program, &options);
+    let status = |request: &str| exchange(&scene, request).split(' ').nth(1).map(str::to_owned).expect("a status");
+    for (fields, expected) in [
+        ("", "200"),
+        ("Origin: https://desk.example.com\r\n", "200"),
+        ("Origin: http://evil.example\r\n", "403"),
+        ("Origin: null\r\n", "403"),
+        ("Referer: http://evil.example/x\r\n", "403"),
+        ("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "403"),
+    ] {
+        assert_eq!(status(&get("/?n", fields)), expected, "{fields}");
+    }
+    for (host, expected) in [("rdb.corp:5011", "200"), ("evil.example:5011", "403"), ("127.0.0.1:5011", "200")] {
+        let request = |path| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(status(&request("/?n")), expected, "{host}");
+        assert_eq!(status(&request("/health")), "200", "{host}: monitoring needs no name");
+    }
+    let refused = exchange(&scene, &upgrade("Origin: http://evil.example\r\n"));
+    assert!(refused.starts_with("HTTP/1.1 403 ") && refused.contains("--allow-origin"), "{refused}");
+    assert_eq!(ask(&mut scene.connect(), "n"), Value::Long(4), "only accepted requests are evaluated");
 }

@@ -1,16 +1,16 @@
 //! `elastick q` as a server process, and its exit.
 
 use crate::harness::{Directory, Process, elastick};
-use crate::node_program::{pushed, puts_off_several, sym};
+use crate::node_program::{pushed, puts_off_several, sym, with};
 use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
 use proto::Value;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Output, Stdio};
 
 /// A listening session that has loaded this program.
-fn serving(name: &str, program: &str) -> (Directory, Process, u16) {
+pub fn serving(name: &str, program: &str) -> (Directory, Process, u16) {
     let directory = Directory::new(&format!("session-{name}"));
     let script = directory.path().join("s.q");
     std::fs::write(&script, format!("{program}-1\"port \",string system\"p\";\n")).expect("written");
@@ -25,10 +25,10 @@ fn browsers_get_pages_from_a_session() {
     let (_files, _process, port) = serving("pages", program);
     // Base64 of ann:x.
     let page = exchange_at(port, &get("/a?b", "Authorization: Basic YW5uOng=\r\n"));
-    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("a?b|h|ann"), "{page}");
-    let posted = exchange_at(port, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("a?b|localhost|ann"), "{page}");
+    let posted = exchange_at(port, "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
     assert!(posted.ends_with("olleh"), "{posted}");
-    assert!(exchange_at(port, "DELETE /x HTTP/1.1\r\nHost: h\r\n\r\n").ends_with("DELETE"));
+    assert!(exchange_at(port, "DELETE /x HTTP/1.1\r\nHost: localhost\r\n\r\n").ends_with("DELETE"));
 }
 
 #[test]
@@ -37,7 +37,10 @@ fn pages_of_a_session_are_the_handlers_alone() {
         serving("no-pages", ".z.ph:{$[x[0]~\"bad\";'`oops;.h.hy[`txt]@[{first read0`:/etc/hostname};0;{x}]]}\n");
     assert!(exchange_at(port, &get("/bad", "")).starts_with("HTTP/1.1 500 "));
     assert!(exchange_at(port, &get("/", "")).ends_with("\r\n\r\naccess"));
-    assert!(exchange_at(port, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n1").starts_with("HTTP/1.1 405 "));
+    assert!(
+        exchange_at(port, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1")
+            .starts_with("HTTP/1.1 405 ")
+    );
     assert_eq!(ask(&mut connect(port), "1+1"), Value::Long(2));
 }
 
@@ -83,6 +86,75 @@ fn a_session_waits_for_deferred_replies_and_notifies_its_clients() {
     assert_eq!(pushed(&mut client), sym("told"));
 }
 
+/// Standard output and error of a console connected to a port.
+fn remote(port: u16, options: &[&str], lines: &str) -> (String, String) {
+    let address = format!(":{port}");
+    let output = piped(&[options, &[&address]].concat(), lines);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_remote_console_sets_how_it_shows_results() {
+    let (_files, _process, port) = serving("display", "wide:flip(`$\"column\",/:string til 20)!20#enlist til 2\n");
+    let (shown, notes) = remote(port, &[], "\\P 3\n1%3\n\\P\n\\c 25 60\nwide\n\\c 25 300\nwide\n");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.first(), Some(&"0.333"), "{shown}");
+    assert_eq!(lines.get(1), Some(&"3i"), "{shown}");
+    assert!(lines.get(2).is_some_and(|line| line.len() == 59 && line.ends_with("..")), "{shown}");
+    assert!(lines.iter().any(|line| line.ends_with("column19")), "{shown}");
+    // A program that reads the output does not see the note.
+    assert_eq!(notes, "(7 of 20 columns shown; \\c 25 170 shows them all)\n");
+    let (shown, notes) = remote(port, &["-q", "-c", "25", "170"], "wide\nselect from wide where 0b\n");
+    assert!(shown.lines().next().is_some_and(|line| line.ends_with("column19")), "{shown}");
+    assert_eq!(remote(port, &["-q"], "wide\n").1, "", "-q wants no remarks; {notes}");
+    // The other process keeps its own settings.
+    assert_eq!(ask(&mut connect(port), "system\"P\""), Value::Int(7));
+    // A pipe has no width.
+    let (shown, notes) = remote(port, &[], "wide\n");
+    assert!(shown.lines().next().is_some_and(|line| line.ends_with("column19")) && notes.is_empty(), "{shown}{notes}");
+}
+
+#[test]
+fn consoles_explain_names() {
+    let (_files, _process, port) = serving("help", "x:1\n");
+    for (shown, errors) in [remote(port, &[], "\\help xbar\n\\help .u.sub\n"), {
+        let output = piped(&[], "\\help xbar\n\\help .u.sub\n");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }] {
+        assert!(shown.starts_with("x xbar y  ") && shown.contains(".u.sub[table;symbols]  "), "{shown} {errors}");
+    }
+}
+
+#[test]
+fn an_address_with_options_of_a_session_is_an_error() {
+    for arguments in [["-p", "0W", ":1"], ["-x", "y", ":1"], [":1", "-s", "2"]] {
+        let output = piped(&arguments, "1+1\n");
+        assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_console_at_a_node_sees_why_and_programs_see_the_name() {
+    let (_files, scene) = with("why", "f:{x}\n", &[]);
+    let (shown, _) = remote(scene.port, &["-q"], "read0`:/etc/hostname\n2+2\n");
+    assert!(
+        shown.starts_with("'access (files are not available to clients; ") && shown.contains("--remote-may files"),
+        "{shown}"
+    );
+    assert!(shown.ends_with(")\n  [0]  read0`:/etc/hostname\n       ^\n4\n"), "{shown}");
+    assert_eq!(refused(&mut scene.connect(), "read0`:/etc/hostname"), "access");
+    let (_others, _process, port) = serving("why", "x:1\n");
+    let (shown, _) = remote(port, &["-q"], "read0`:/etc/hostname\n");
+    assert!(shown.starts_with("'access (files ") && shown.contains("-u 0"), "{shown}");
+    assert_eq!(refused(&mut connect(port), "read0`:/etc/hostname"), "access");
+    // On a handle of a session: the reason for the person, the name for q.
+    let question = "\"read0`:/etc/hostname\"";
+    let output = piped(&[], &format!("h:hopen {port}\nh{question}\n@[h;{question};{{x}}]\nhclose h\n"));
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.starts_with("'access (files ") && shown.ends_with("\n\"access\"\n"), "{shown}");
+}
+
 #[test]
 fn one_question_needs_no_handle() {
     let (_files, _process, port) = serving("one-shot", "f:{x+y}\n");
@@ -102,6 +174,22 @@ fn piped(arguments: &[&str], input: &str) -> Output {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("taken");
     child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_session_that_outlives_its_input_says_so() {
+    let (_files, mut other, port) = serving("outlived", "");
+    let mut command = elastick(&["q", "-p", "0W"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let lines = format!("h:hopen {port}\n\\p 0\n");
+    child.stdin.take().expect("piped").write_all(lines.as_bytes()).expect("taken");
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().expect("piped")).read_line(&mut said).expect("text");
+    assert!(said.starts_with("(end of input; the session continues for handle ") && said.contains("exit 0"), "{said}");
+    // Without a connection it ends.
+    other.kill();
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(piped(&[], "1+1\n").stderr, b"");
 }
 
 #[test]
@@ -128,8 +216,8 @@ fn the_exit_code_is_the_scripts() {
 
 #[test]
 fn a_client_of_a_session_may_have_several_answers_put_off() {
-    let (_files, _process, port) = serving("several", "held:0#0i\n");
-    puts_off_several(&mut connect(port), &mut connect(port));
+    let (_files, _process, port) = serving("several", "held:0#0i\ngive:{-30!x}\n");
+    puts_off_several(&mut connect(port), &mut connect(port), true);
 }
 
 #[test]

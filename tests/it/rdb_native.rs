@@ -1,9 +1,13 @@
 //! A node's ingest under elastick's own protocol, against a fake tickerplant, message by message.
 
-use crate::rdb_support::{Asked, Door, Guest, Log, Node, called, entry, long, proof};
+use crate::rdb_support::{Asked, Door, Guest, Log, Node, called, entry, long, proof, sym};
+use elastick::config::Limits;
+use elastick::config::units::Scale;
 use elastick::log::update_hash;
+use elastick::metrics::health::Level;
 use elastick::rdb::figures;
-use elastick::rdb::policy::Phase;
+use elastick::rdb::policy::{Params, Phase};
+use elastick::rdb::report::Constants;
 use elastick::rdb::shared::Ending;
 use proto::{MessageKind, Value, Writer, types};
 
@@ -333,11 +337,12 @@ fn updates_of_another_schema_are_rejected_whole_and_counted() {
     node.until_values("trade", [1, 3]);
     let state = node.until("the refusals", |state| state.updates_refused == 2);
     assert_eq!((state.windows[0].window.next, state.resyncs, state.updates_missing), (4, 0, 2));
-    assert_eq!(
-        figures::health(&node.shared, 70.0),
-        Err("live, 2 updates of its windows were rejected: queries do not see them; the process log has the reasons"
-            .to_string())
-    );
+    let policy = Params::new(Scale::At(60.0), 70.0).expect("thresholds");
+    let constants = Constants { node: sym("n1"), queue: sym("rdb"), port: 0, policy };
+    let health = figures::health(&node.shared, &constants, &Limits::default(), &[]);
+    let expected =
+        "live, 2 updates of its windows were rejected: queries do not see them; the process log has the reasons";
+    assert_eq!((health.level(), health.to_string()), (Level::Failed, expected.to_string()));
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.shared.end(Ending::Asked);
+        self.shared.end(Ending::Requested);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
             && !std::thread::panicking()

@@ -1,12 +1,14 @@
 //! Roles: what each user of a users file may do, and what everyone may without one.
 
 use crate::harness::{Directory, Process, elastick, signal, wait_for};
+use crate::tick_nodes::joining;
 use crate::tick_support::{PATIENCE, Tick, all, call, eventually, ids, name_of, told, trades};
 use elastick::net::Client;
 use elastick::net::client::ClientError;
 use proto::{Limits, Value};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 const FIRM: &str = r#"
@@ -18,6 +20,13 @@ const FIRM: &str = r#"
 
     [roles.rdbs]
     node = ["rdb"]
+
+    [roles.others]
+    node = ["other"]
+
+    [users.mover]
+    password = "m"
+    roles = ["others"]
 
     [users.feed]
     password = "f"
@@ -66,7 +75,7 @@ impl Firm {
         Firm { tick, files }
     }
 
-    fn login(&self, user: &str) -> Client {
+    pub fn login(&self, user: &str) -> Client {
         let password: String = user.chars().take(1).collect();
         let address = format!("127.0.0.1:{}:{user}:{password}", self.tick.port).parse().expect("an address");
         Client::connect(&address, PATIENCE, Limits::default()).expect("a login")
@@ -138,6 +147,11 @@ fn an_expression_has_no_more_rights_than_its_sender() {
         assert_eq!(refused(&mut reader, &text(expression)), "access", "{expression}");
     }
     assert_eq!(reader.query(".u.i").expect("an answer"), Value::Long(0));
+    // A console requests the reason; every other client gets kdb+'s name alone.
+    let address = format!("127.0.0.1:{}:reader:r", firm.tick.port).parse().expect("an address");
+    let mut console = Client::connect_explained(&address, PATIENCE, Limits::default()).expect("a login");
+    let reason = refused(&mut console, &text(".u.upd[`trade;(`A;1)]"));
+    assert!(reason.starts_with("access\u{1f}.u.upd needs the role publish"), "{reason}");
 }
 
 #[test]
@@ -146,7 +160,7 @@ fn a_publisher_publishes_its_tables_only() {
     let mut feed = firm.login("feed");
     feed.request(&trades(0..3)).expect("published");
     let note = call(".u.upd", [Value::symbol("note"), Value::list([Value::symbol("A"), Value::chars("words")])]);
-    assert!(refused(&mut feed, &note).starts_with("access: you may not publish note"));
+    assert!(refused(&mut feed, &note).starts_with("access: publishing note needs the role publish"));
     // An async update of another table is dropped and counted; the connection stays.
     feed.send_async(&note).expect("sent");
     feed.request(&trades(3..4)).expect("published");
@@ -165,6 +179,30 @@ fn rejected_updates_are_shown_to_those_who_may_query_their_table() {
     let tables = |client: &mut Client| client.query("exec tab from .u.quarantine").expect("answered");
     assert_eq!(tables(&mut reader), Value::symbols(["trade", "note"]));
     assert_eq!(tables(&mut trader), Value::symbols(["trade"]));
+}
+
+#[test]
+fn rejected_updates_are_retried_by_those_who_see_and_publish_them() {
+    let firm = Firm::start("roles-retry", &[]);
+    let mut any = firm.login("any");
+    let data = Value::list([Value::list([Value::symbol("A")]), Value::longs([1])]);
+    for _ in 0..2 {
+        any.request(&call(".u.upd", [Value::symbol("trade"), data.clone()])).expect("a list of symbols is a column");
+    }
+    any.request(&call(".u.upd", [Value::symbol("trade"), Value::longs([1])])).expect_err("no columns");
+    let retry = call(".u.retry", [Value::longs([0])]);
+    // A publisher that may not query the table learns nothing of the update, and a reader may not publish.
+    let answer = any.request(&retry).expect("a table");
+    assert_eq!(answer.column("error"), Some(&Value::symbols(["domain"])));
+    assert!(refused(&mut firm.login("reader"), &retry).starts_with("access"));
+    let discard = |ids: Value| call(".u.discard", [ids]);
+    for user in ["any", "reader", "feed"] {
+        assert!(refused(&mut firm.login(user), &discard(Value::NULL)).starts_with("access"), "{user}");
+    }
+    let mut ops = firm.login("ops");
+    assert_eq!(ops.query("count .u.rejected").expect("answered"), Value::Long(1));
+    ops.request(&discard(Value::Long(0))).expect("discarded");
+    assert_eq!(ops.query("count .u.rejected").expect("answered"), Value::Long(0));
 }
 
 #[test]
@@ -233,6 +271,16 @@ fn a_node_joins_its_queue_only() {
     assert!(refused(&mut node, &join("other")).contains("may not join the queue other"));
     node.request(&join("rdb")).expect("joined");
     assert_eq!(node.query("exec queue from .u.asg.tab").expect("an answer"), Value::symbols(["rdb"]));
+}
+
+#[test]
+fn a_node_of_one_queue_takes_no_name_away_from_another() {
+    let firm = Firm::start("roles-names", &[]);
+    let (mut node, mut other) = (firm.login("node"), firm.login("mover"));
+    assert!(node.request(&joining("n1", "rdb")).expect("joined").lookup("tip").is_some());
+    assert!(refused(&mut other, &joining("n1", "other")).contains("you may not join the queue rdb"));
+    assert!(other.request(&joining("n2", "other")).expect("joined").lookup("tip").is_some());
+    assert_eq!(node.query(".u.asg.tab[`state]0").expect("still connected"), Value::symbol("live"));
 }
 
 #[test]
@@ -414,7 +462,8 @@ fn a_changed_users_file_holds_for_open_connections() {
 fn page_of(port: u16, credentials: &str, path: &str) -> String {
     let basic = elastick::kernel::digest::to_base64(credentials.as_bytes());
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
-    let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Basic {basic}\r\n\r\n");
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic {basic}\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("answered");
@@ -424,4 +473,37 @@ fn page_of(port: u16, credentials: &str, path: &str) -> String {
 fn page_status(port: u16, credentials: &str) -> u16 {
     let answer = page_of(port, credentials, "/?1+1");
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
+}
+
+#[test]
+fn a_password_comes_from_a_file_that_others_cannot_read() {
+    let firm = Firm::start("roles-login-file", &[]);
+    let (login, address) = (firm.files.path().join("login"), format!("127.0.0.1:{}", firm.tick.port));
+    let path = login.to_str().expect("a path");
+    let at = |address: &str, mode: u32, line: &str| {
+        std::fs::write(&login, line).expect("written");
+        std::fs::set_permissions(&login, PermissionsExt::from_mode(mode)).expect("set");
+        let mut console = elastick(&["q", "--login-file", path, address]);
+        let mut console =
+            console.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run");
+        // It may have ended already.
+        let _ = console.stdin.take().expect("piped").write_all(b".z.u\n");
+        let output = console.wait_with_output().expect("it ends");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(at(&address, 0o600, "reader:r\n").0, "`reader\n");
+    assert_eq!(at(&format!("{address}:reader"), 0o600, "reader:r").0, "`reader\n");
+    for (address, mode, line, reason) in [
+        (address.as_str(), 0o604, "reader:r", "chmod 600"),
+        (&address, 0o600, "reader", "expected one line, user:password"),
+        (&address, 0o600, "reader:r\nops:o", "expected one line, user:password"),
+        (&format!("{address}:ops:o"), 0o600, "reader:r", "has a login of its own"),
+        (&address, 0o600, "reader:wrong", "'access"),
+    ] {
+        let (out, errors) = at(address, mode, line);
+        assert!(out.is_empty() && errors.contains(reason), "{line}: {errors}");
+        assert!(!errors.contains(":r\"") && !errors.contains("wrong\""), "the password stays out of it: {errors}");
+    }
+    let feed = elastick(&["feed", &format!("{address}:any:a"), "--updates", "1"]).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&feed.stderr).contains("--login-file"), "a warning: {feed:?}");
 }

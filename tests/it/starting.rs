@@ -107,7 +107,10 @@ fn an_error_in_a_schema_is_shown_where_it_is() {
     let file = file.to_str().expect("a path");
     says(&["tick", "bad", "-p", "127.0.0.1:0", "--schemas", file], &[file, "line 2", "'type", "x:1+`a", "^"]);
     let nowhere = directory.path().to_str().expect("a path");
-    says(&["tick", "nosuch", "-p", "127.0.0.1:0", "--schemas", nowhere], &["nosuch.q", "tick/SRC.q", "--schemas"]);
+    says(
+        &["tick", "nosuch", "-p", "127.0.0.1:0", "--schemas", nowhere],
+        &["no nosuch.q", &format!("at {nowhere}/nosuch.q, /"), "/schemas/nosuch.q, /", "/tick/nosuch.q", "--schemas"],
+    );
     says(&["rdb", ":1", "-p", "127.0.0.1:0", "-u", "/nonexistent/users"], &["-u, -U", "/nonexistent/users"]);
     says(&["rdb", ":1", "-p", "127.0.0.1:0", "--allow", "/nonexistent/names"], &["--allow", "/nonexistent/names"]);
 }

@@ -36,6 +36,15 @@ fn an_expression_about_u_has_the_time_of_a_query() {
     }
 }
 
+#[test]
+fn the_port_is_that_of_the_process() {
+    let tick = Tick::start("expressions-port", &[]);
+    let port = Value::Int(i32::from(tick.port));
+    for text in ["\\p", "system\"p\""] {
+        assert_eq!(tick.client().query(text).expect(text), port);
+    }
+}
+
 /// Subscribes by an expression, which returns an index, while updates arrive, and asserts that those from this index on follow.
 fn subscribe_while_publishing(name: &str, text: &str, options: &[&str]) {
     let tick = Tick::start(name, options);
@@ -93,7 +102,8 @@ fn calls_of_an_expression_happen_once_and_in_order() {
     assert_eq!(client.query(text).expect("answered"), longs([2, 3, 4]));
     assert_eq!(take_ids(&mut subscriber, 4), [10, 11, 10, 11]);
     // An update that is rejected ends the expression, and those after it are not published.
-    assert_eq!(refused(&mut client, ".u.upd[`trade;(`A;20)];.u.upd[`nosuch;1];.u.upd[`trade;(`A;21)]"), "nosuch");
+    let said = refused(&mut client, ".u.upd[`trade;(`A;20)];.u.upd[`nosuch;1];.u.upd[`trade;(`A;21)]");
+    assert_eq!(said, "nosuch: no such table; there are note, trade, idle");
     assert_eq!(client.query("@[{.u.upd[`nosuch;x];`sent};1;{.u.i}]").expect("answered"), Value::Long(5));
     // More calls than one iteration performs.
     assert_eq!(client.query("{.u.upd[`trade;(`C;x)]}each til 1000;.u.i").expect("answered"), Value::Long(1005));

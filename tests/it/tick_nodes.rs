@@ -5,7 +5,7 @@ use elastick::log::{Proof, update_hash};
 use elastick::net::Client;
 use proto::{Value, encode};
 
-fn joining(node: &str, queue: &str) -> Value {
+pub fn joining(node: &str, queue: &str) -> Value {
     let keys = ["proto", "node", "queue", "tabs", "syms", "port", "date", "held", "live", "first", "next"];
     let values = [
         Value::Long(1),
@@ -218,14 +218,68 @@ fn the_open_window_is_verified_at_the_end_of_the_day() {
     let date = feed.query(".u.d").unwrap();
     feed.query(".u.endofday[]").unwrap();
     assert_eq!(name_of(&told(&mut first)), ".u.end");
-    let proved =
-        |proof: &Proof| call(".u.asg.proved", [Value::Long(0), Value::Long(5), proof_table(proof), date.clone()]);
-    first.send_async(&proved(&proof_of(&updates))).unwrap();
+    let proved = |last: i64, updates: &[Value], date: &Value| {
+        call(".u.asg.proved", [Value::Long(0), Value::Long(last), proof_table(&proof_of(updates)), date.clone()])
+    };
+    first.send_async(&proved(5, &updates, &date)).unwrap();
     first.flush().unwrap();
     eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([1, 0]));
-    first.send_async(&proved(&proof_of(&updates[1..]))).unwrap();
+    // It is compared once, of days that ended here, however many the node sends.
+    first.send_async(&proved(5, &updates[1..], &date)).unwrap();
+    first.send_async(&proved(5, &updates[1..], &Value::Date(0))).unwrap();
+    feed.request(&trades(5..6)).unwrap();
+    let update = told(&mut first);
+    let next_date = feed.query(".u.d").unwrap();
+    feed.query(".u.endofday[`force]").unwrap();
+    assert_eq!(name_of(&told(&mut first)), ".u.end");
+    first.send_async(&proved(1, &[update], &next_date)).unwrap();
     first.flush().unwrap();
-    eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([1, 1]));
+    // Comparisons are made in order.
+    eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([2, 0]));
+}
+
+#[test]
+fn the_open_window_of_an_ended_day_may_differ() {
+    let (_tick, mut feed, mut first, _second, updates) = handover("tick-end-differs");
+    let date = feed.query(".u.d").unwrap();
+    feed.query(".u.endofday[]").unwrap();
+    let proof = proof_table(&proof_of(&updates[1..]));
+    first.send_async(&call(".u.asg.proved", [Value::Long(0), Value::Long(5), proof, date])).unwrap();
+    first.flush().unwrap();
+    eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([0, 1]));
+}
+
+#[test]
+fn a_node_that_sends_proofs_without_end_costs_the_others_none_of_theirs() {
+    let (tick, mut feed, mut first, mut second, updates) = handover("tick-proofs");
+    let Value::Date(today) = feed.query(".u.d").unwrap() else { panic!("a date") };
+    let mut other = tick.client();
+    other.request(&joining("other", "elsewhere")).unwrap();
+    assert_eq!(name_of(&told(&mut other)), ".u.asg.live");
+    for day in 1..=5000 {
+        other.send_async(&rolling(i64::from(day), &Proof::new(), Value::Date(today + day))).unwrap();
+    }
+    // After the reply all of them have been handled.
+    other.query("1+1").unwrap();
+    first.send_async(&rolling(5, &proof_of(&updates), Value::Date(today))).unwrap();
+    first.flush().unwrap();
+    assert_eq!(name_of(&told(&mut second)), ".u.asg.live");
+    eventually(&mut feed, "exec verified from .u.asg.tab where node=`first", &Value::symbols(["yes"]));
+}
+
+/// A proof with very many tables in the worst order.
+#[test]
+fn a_proof_of_very_many_tables_holds_up_nobody() {
+    let (_tick, mut feed, mut first, _second, _) = handover("tick-proof-tables");
+    let date = feed.query(".u.d").unwrap();
+    let count = 400_000;
+    let names = (0..count).rev().map(|table| format!("{table:07}"));
+    let longs = || Value::longs(vec![1; count]);
+    let proof =
+        Value::table([("tab", Value::symbols(names)), ("updates", longs()), ("rows", longs()), ("hash", longs())]);
+    first.send_async(&call(".u.asg.rolling", [Value::Long(5), proof, date])).unwrap();
+    first.flush().unwrap();
+    eventually(&mut feed, ".u.stats`verified`differing", &Value::longs([0, 1]));
 }
 
 /// As in u.q, a call of `.u.end` notifies subscribers without ending the day. Nodes must not be notified: the log's day goes on, and with a

@@ -1,5 +1,6 @@
 //! A tickerplant whose directory was changed while it was down: lock file missing, emptied, or restored to an earlier state.
 
+use crate::harness::wait_for;
 use crate::tick_support::*;
 use elastick::net::Client;
 use proto::Value;
@@ -118,4 +119,35 @@ fn a_node_that_has_more_of_an_epoch_than_the_log_kept_forgets_it_before_the_log_
     assert_eq!(now.0, before.0);
     let (drop, _) = join(&mut tick.client(), &joining(Some((4, date)), Some(&before)));
     assert!(!drop, "what the log has, it may keep");
+}
+
+/// Copies the newest log, with its side file, to a date.
+fn copy_to(directory: &Path, date: &str) {
+    let is_log = |name: &str| name.starts_with("sym2") && name.matches('.').count() == 2;
+    let names = std::fs::read_dir(directory).expect("listed").flatten().map(|entry| entry.file_name());
+    let log = names.map(|name| name.to_string_lossy().into_owned()).filter(|name| is_log(name)).max().expect("a log");
+    for ending in ["", ".index"] {
+        let (from, to) = (format!("{log}{ending}"), format!("sym{date}{ending}"));
+        std::fs::copy(directory.join(from), directory.join(to)).expect("copied");
+    }
+}
+
+#[test]
+fn days_past_their_time_are_deleted_when_a_day_begins() {
+    let (tick, _, _) = logged("retention");
+    let tick = tick.restarted_after(&["--keep-days", "2", "--durability", "each"], |directory| {
+        (1..=5).for_each(|day| copy_to(directory, &format!("2020.01.0{day}")));
+        std::fs::remove_file(directory.join("sym2020.01.02.index")).expect("removed");
+    });
+    let directory = tick.directory.path().to_path_buf();
+    let left = |day: u8| directory.join(format!("sym2020.01.0{day}")).exists();
+    wait_for("the start to delete what is due", || {
+        let series = crate::metrics::scrape(tick.port);
+        (series["elastick_log_days_deleted_total"] == 2.0 && series["elastick_log_days_held"] == 1.0).then_some(())
+    });
+    assert_eq!((1..=5).map(left).collect::<Vec<_>>(), [false, true, false, true, true]);
+    tick.client().query(".u.endofday[]").expect("the day ends");
+    wait_for("the roll to delete the next one", || (!left(4)).then_some(()));
+    assert!(left(2) && left(5), "the log without a side file, and one of the newest");
+    assert_eq!(tick.client().query(".u.i").expect("an answer"), Value::Long(0));
 }

@@ -195,7 +195,7 @@ impl Log<'_> {
         let Ok(found) = checked else { return };
         if self.side != Side::MadeUp && found.is_whole() {
             let all = all.as_ref().expect("what is whole can be read");
-            assert_eq!(all.len() as u64, found.updates);
+            assert_eq!(all.len() as u64, found.records);
             assert_eq!(all.concat(), log.get(8..).unwrap_or_default());
             for first in [all.len() / 2, all.len()] {
                 assert_eq!(records(self.path, first as u64).as_deref(), all.get(first..), "from update {first} on");
@@ -219,7 +219,7 @@ impl Log<'_> {
         let found = survey(self.path, limits(), CHUNK_BYTES, false, &mut |_, _| {}).expect("a log");
         let end = 8 + whole.concat().len();
         assert!(found.damage.is_empty(), "{:?}", found.damage);
-        assert_eq!(found.updates, whole.len() as u64);
+        assert_eq!(found.records, whole.len() as u64);
         assert_eq!(found.torn, (end < size).then_some((end as u64, (size - end) as u64)));
         let out = self.folder.join("whole");
         repair::rewrite(self.path, &out, limits(), ChangedBlocks::Keep).expect("a repaired log");
@@ -233,7 +233,7 @@ impl Log<'_> {
         let found = survey(&once, limits(), CHUNK_BYTES, false, &mut |_, _| {}).expect("a repaired log can be read");
         let is_marked = |damage: &DamagedRange| damage.fault.kind == FaultKind::Unconfirmed;
         assert!(found.torn.is_none() && found.damage.iter().all(is_marked), "a repaired log can be read: {found:?}");
-        assert_eq!((found.updates, found.bytes), (repaired.updates, repaired.bytes));
+        assert_eq!((found.records, found.bytes), (repaired.updates, repaired.bytes));
         let again = repair::rewrite(&once, &twice, limits(), ChangedBlocks::Keep).expect("and repaired again");
         assert!(again.damage.is_empty() && again.torn_bytes == 0);
         assert_eq!(std::fs::read(&once).expect("a log"), std::fs::read(&twice).expect("a log"));
@@ -264,6 +264,7 @@ impl Log<'_> {
             damage: self.damage,
             mount: RequiredMount::Any,
             epoch: None,
+            address: None,
             limits: limits(),
             chunk_bytes: CHUNK_BYTES,
             buffer_bytes: CHUNK_BYTES,

@@ -3,7 +3,7 @@
 use super::limits;
 use elastick::q::{Limits, script, session::Session};
 use elastick::table::schema::Schema;
-use elastick::tick::core::{self, Stamp, Tables, batch::Batch, call};
+use elastick::tick::core::{self, Accepted, Rules, Stamp, Tables, batch::Batch, call};
 use std::sync::OnceLock;
 
 const SCHEMA: &[u8] = b"trade:([]time:`timespan$();sym:`g#`symbol$();price:`float$();size:`long$();side:`char$())\n\
@@ -36,8 +36,9 @@ pub fn publish(bytes: &[u8]) {
 /// Returns the log record of an update; `None` if the update is rejected or has no rows.
 fn published(call: &call::Call<'_>) -> Option<Vec<u8>> {
     let mut batch = Batch::new(7);
-    match core::publish(tables(), call, Stamp { timestamp_ns: 1 }, &limits(), &mut batch) {
-        Ok(update) if update.rows > 0 => {
+    let rules = Rules { limits: &limits(), coerce: true };
+    match core::publish(tables(), call, Stamp { timestamp_ns: 1 }, rules, &mut batch) {
+        Ok(Accepted { update, .. }) if update.rows > 0 => {
             assert_eq!(batch.tip(), 8);
             assert_eq!(batch.updates(), [update]);
             assert!(batch.bytes().len() as u64 <= limits().max_message_bytes);

@@ -89,7 +89,8 @@ fn take(reader: &mut FrameReader, told: &mut Told) -> bool {
 
 /// Returns the login as our client encodes it, after checking that it parses back.
 fn said_again(credentials: &handshake::Credentials) -> Vec<u8> {
-    let hello = handshake::hello(&credentials.user, &credentials.password, credentials.capability);
+    let reasons = if credentials.explains { handshake::EXPLAINS } else { 0 };
+    let hello = handshake::hello(&credentials.user, &credentials.password, credentials.capability | reasons);
     // The encoding adds a byte if the login had no colon or no capability.
     if hello.len() <= handshake::MAX_LOGIN_BYTES {
         let (again, used) = handshake::parse(&hello).expect("a login of ours").expect("a whole one");

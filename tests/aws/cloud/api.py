@@ -51,10 +51,10 @@ class Api:
         self._start("proxy", [SCRIPTS / "faultproxy.py", proxy, self.direct])
         eventually(self._answers, "the API server and the fault proxy answer", 60, self._said)
 
-    def _start(self, name, arguments, **environment):
+    def _start(self, name, arguments, command=sys.executable, **environment):
         output = (self.directory / f"{name}.out").open("ab")
         process = subprocess.Popen(
-            [sys.executable, *map(str, arguments)],
+            [command, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -87,9 +87,12 @@ class Api:
     def client(self, service):
         """The operator's client, without injected faults."""
         import boto3
+        from botocore.config import Config
 
         if service not in self.clients:
-            self.clients[service] = boto3.client(service, endpoint_url=self.direct, **OPERATOR)
+            # A whole stack takes the stand-in a minute beside other work; a call that is sent again finds that its stack exists.
+            config = Config(read_timeout=300)
+            self.clients[service] = boto3.client(service, endpoint_url=self.direct, config=config, **OPERATOR)
         return self.clients[service]
 
     def place(self):

@@ -161,7 +161,7 @@ class CloudScene(Scene):
     def machine(self, instance):
         return self.machines.machines[instance]
 
-    def said(self, pattern, machine=None, deadline_s=40):
+    def said(self, pattern, machine=None):
         """Waits until the given or any instance has printed a match. Returns the match."""
         pattern = re.compile(pattern)
 
@@ -172,7 +172,7 @@ class CloudScene(Scene):
                     return match
             return None
 
-        return eventually(found, f"an instance prints {pattern.pattern!r}", deadline_s)
+        return eventually(found, f"an instance prints {pattern.pattern!r}")
 
 
 class NodeScene(CloudScene, Cluster):

@@ -3,15 +3,12 @@ each step, and the journal at the end; powers off."""
 
 import os
 import pathlib
-import subprocess
 import sys
-import time
-import traceback
 
 sys.path.insert(0, "/root/guest")
 from metadata import Metadata
+from steps import active, ask, drop_in, eventually, main, sh, show
 
-DEADLINE_S = 240
 FILE_SYSTEM = "fs-0123456789abcdef0"
 TAGS = {
     "APP": "tick-asg",
@@ -27,36 +24,6 @@ TAGS = {
 
 
 SECRET = "in-no-environment-and-no-journal"
-
-
-def sh(command, check=True):
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    if check and done.returncode:
-        raise AssertionError(f"{command}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return (done.stdout + done.stderr).strip()
-
-
-def eventually(check, what):
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        seen = check()
-        if seen:
-            return seen
-        time.sleep(0.3)
-    raise AssertionError(f"not within {DEADLINE_S} s: {what}")
-
-
-def show(unit, *names):
-    out = sh(f"systemctl show {unit} " + " ".join(f"--property={name}" for name in names))
-    return dict(line.split("=", 1) for line in out.splitlines())
-
-
-def active(unit):
-    return eventually(lambda: sh(f"systemctl is-active {unit}", check=False) == "active", f"{unit} is active")
-
-
-def ask(port, text):
-    return sh(f"printf '%s\\n' '{text}' | /usr/bin/elastick q localhost:{port}")
 
 
 def file_system():
@@ -206,8 +173,7 @@ STEPS = [
 ]
 
 
-def main():
-    sh("ip link set lo up")
+def prepare():
     file_system()
     metadata = Metadata(tags=TAGS)
     cli = pathlib.Path("/usr/bin/aws")
@@ -221,25 +187,8 @@ def main():
         "elastick-rdb": "WatchdogSec=25\nUnsetEnvironment=ELASTICK_FLEET\nLoadCredential=cluster-secret:/run/elastick/cluster-secret\n"
         "Environment=ELASTICK_CLUSTER_SECRET_FILE=%d/cluster-secret",
     }.items():
-        folder = pathlib.Path(f"/run/systemd/system/{unit}.service.d")
-        folder.mkdir(parents=True)
-        (folder / "test.conf").write_text(f"[Service]\n{lines}\n")
-    sh("systemctl daemon-reload")
-    for step in STEPS:
-        name = step.__name__.replace("_", " ")
-        try:
-            print(f"ok      {name}: {step(metadata)}", flush=True)
-        except Exception:
-            print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
-            break
-    else:
-        print("all steps are done", flush=True)
+        drop_in(unit, lines)
+    return metadata
 
 
-try:
-    main()
-except Exception:
-    traceback.print_exc()
-finally:
-    print(sh("journalctl -b --no-pager -u 'elastick-*' -o short-monotonic", check=False), flush=True)
-    subprocess.run(["systemctl", "poweroff", "--force", "--force"])
+main(prepare, [(step.__name__.replace("_", " "), step) for step in STEPS])
