@@ -6,7 +6,7 @@
 
 What rdb-cluster.yaml imports from the tickerplant's stack becomes what that stack would have exported. Parameters, rules
 and conditions that both have must be the same in both. Comments, blank lines and the
-dashboard's indentation are left out, since a template in a request may have 51200 bytes.
+blanks of the dashboard's JSON are left out, since a template in a request may have 51200 bytes.
 """
 
 import re
@@ -18,8 +18,12 @@ OUT = HERE / "elastick.yaml"
 SECTIONS = ["Parameters", "Rules", "Conditions", "Resources", "Outputs"]
 DROPPED = {"TICKSTACK"}
 IMPORT = re.compile(r"Fn::ImportValue: !Sub '\$\{TICKSTACK\}-(\w+)'")
-# Indentation of the dashboard's JSON below that of its text.
-JSON_INDENT = re.compile(r'^ {11,}(?=[\["{}\]])')
+# Indentation of the dashboard's JSON.
+JSON_INDENT = re.compile(r'^ {10,}(?=[\["{}\]])')
+# A string of the dashboard's JSON, or a blank between its tokens.
+JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[:,]) ')
+# A line break between tokens of the dashboard's JSON, on lines that `compact` has indented.
+JSON_BREAK = re.compile(r'(?<=[,\[])\n {10}(?=[\["{])')
 
 HEAD = """\
 # Made by combine.py from tickerplant.yaml and rdb-cluster.yaml: change those.
@@ -73,6 +77,13 @@ def exports(outputs):
     return found
 
 
+def compact(line):
+    """A line of the dashboard's JSON without the blanks before and between its tokens; any other line as it is."""
+    if not JSON_INDENT.match(line):
+        return line
+    return JSON_TOKEN.sub(lambda found: found[1] or "", JSON_INDENT.sub(" " * 10, line))
+
+
 def combine(tick_text, rdb_text):
     tick, rdb = parse(tick_text), parse(rdb_text)
     values = exports(tick["Outputs"])
@@ -88,13 +99,14 @@ def combine(tick_text, rdb_text):
         for name, lines in rdb[section].items():
             if name in DROPPED:
                 continue
-            lines = [JSON_INDENT.sub(" " * 10, resolved(line)) for line in lines]
+            lines = [compact(resolved(line)) for line in lines]
             if merged.setdefault(name, lines) != lines:
                 raise SystemExit(f"combine.py: {section} {name} differs between the two templates")
             if name == "RdbGroup" and section == "Resources":
                 lines.insert(2, "    DependsOn: TickGroup")
         out.append(f"{section}:\n" + "\n".join("\n".join(lines) for lines in merged.values()) + "\n")
     text = re.sub(r":\n +(?=!(Ref|Sub) )", ": ", "\n".join(out))
+    text = JSON_BREAK.sub("", text)
     if "TICKSTACK" in text:
         raise SystemExit("combine.py: something of the other stack is left")
     return text
