@@ -76,6 +76,12 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     outcome.map_err(CliError::failed)?;
     let account = publisher.account();
     match (account.refused, account.unknown) {
+        (0, 0) if account.lost_most > 0 => {
+            let lost = account.lost_most;
+            Err(CliError::Failed(format!(
+                "up to {lost} confirmed updates are not in the log of the tickerplant that took over"
+            )))
+        }
         (0, 0) => Ok(()),
         (0, count) => {
             Err(CliError::Failed(format!("{count} updates could not be confirmed: they may be in the log or not")))
@@ -266,6 +272,9 @@ fn summary(settings: &Settings, publisher: &Publisher, source: &Source, elapsed:
         rate(total.updates),
         rate(total.rows)
     )?;
+    if account.lost_most > 0 {
+        writeln!(out, "lost in a take-over: up to {} confirmed updates", text::thousands(account.lost_most))?;
+    }
     if account.reconnects > 0 {
         writeln!(out, "reconnected {} times, resent {} updates", account.reconnects, account.resent)?;
     }

@@ -6,8 +6,9 @@
 use super::doubt::Doubt;
 use super::update::Update;
 use crate::env::Env;
-use crate::log::{Chunk, LogReader, Next, Proof, Reads, columns_of, logs_between, parts, update_hash};
+use crate::log::{Chunk, LogId, LogReader, Next, Proof, Reads, Sample, columns_of, logs_between, parts, update_hash};
 use crate::points::{self, Point};
+use crate::protocol::LogState;
 use proto::{Limits, Value};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,9 @@ pub struct FeedTotals {
     pub reconnects: u64,
     /// Updates sent again after a broken connection, because they had not been accepted.
     pub resent: u64,
+    /// Most updates that can be missing although they were confirmed: the tickerplant that took over has a log that ends before them. Those of
+    /// other publishers count as well.
+    pub lost_most: u64,
 }
 
 /// A position in the tickerplant's log.
@@ -61,6 +65,14 @@ impl Place {
             None => None,
         }
     }
+}
+
+/// Where a tickerplant's log stands, and which log it is if the tickerplant says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub place: Place,
+    pub epoch: Option<u64>,
+    pub log: LogState,
 }
 
 /// Response to `.u.confirm[]`: what a tickerplant did with the updates of this connection.
@@ -100,14 +112,40 @@ pub struct FeedAudit {
     unconfirmed_bytes: usize,
     /// Position of the log when everything before was confirmed.
     confirmed_at: Place,
+    /// Writer of that log.
+    confirmed_by: Writer,
     /// Updates rejected on this connection as of the last confirmation.
     rejected: u64,
 }
 
+/// Writer of a log; empty if it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Writer {
+    log: Option<LogId>,
+    epoch: Option<u64>,
+}
+
+impl Found {
+    fn writer(&self) -> Writer {
+        Writer { log: self.log.id, epoch: self.epoch }
+    }
+
+    /// Updates before `confirmed` in this log of the same day that an earlier writer has confirmed and this one does not have.
+    fn lacks(&self, confirmed: &Place, by: Writer) -> u64 {
+        let is_same_day = confirmed.log.file_name() == self.place.log.file_name();
+        match (by.epoch, self.epoch, self.log.began) {
+            (Some(earlier), Some(epoch), Some(began)) if is_same_day && earlier != epoch => {
+                confirmed.tip.saturating_sub(began)
+            }
+            _ => 0,
+        }
+    }
+}
+
 impl FeedAudit {
     /// Starts with nothing sent, at this position of the log.
-    pub fn new(at: Place) -> FeedAudit {
-        FeedAudit { confirmed_at: at, ..FeedAudit::default() }
+    pub fn new(at: Found) -> FeedAudit {
+        FeedAudit { confirmed_by: at.writer(), confirmed_at: at.place, ..FeedAudit::default() }
     }
 
     pub fn account(&self) -> &FeedTotals {
@@ -197,7 +235,7 @@ impl FeedAudit {
         let mut found = Doubt::new(&sent);
         let looked = match least >= sent.len() as u64 {
             true => Ok(()),
-            false => look_up(env, &self.confirmed_at, &at, limits, &mut found),
+            false => look_up(env, &self.confirmed_at, &at, &[], limits, &mut found),
         };
         let (missing, rejected) = match looked {
             Ok(()) => {
@@ -226,17 +264,31 @@ impl FeedAudit {
         }
     }
 
+    /// Returns in words that a tickerplant writes another log than the one that has confirmed updates, if both logs have an identity.
+    pub fn is_elsewhere(&self, now: &Found) -> Option<String> {
+        let (before, id) = (self.confirmed_by.log?, now.log.id?);
+        (before != id).then(|| format!("this tickerplant writes another log ({id}) than the one before ({before})"))
+    }
+
     /// Resolves the updates in doubt after a reconnect. `now` is the log's position from two queries on the new connection; by the
     /// second, the tickerplant has read all it will read from the old one. Accepted updates are found in the log, read `chunk_bytes` at
     /// once; the updates still unconfirmed afterwards must be sent again.
     ///
     /// # Errors
     /// Why the log cannot be read; everything stays in doubt.
-    pub fn settle(&mut self, env: &Env, now: Place, limits: Limits, chunk_bytes: usize) -> Result<(), String> {
+    pub fn settle(&mut self, env: &Env, now: Found, limits: Limits, chunk_bytes: usize) -> Result<(), String> {
         let in_doubt = self.unconfirmed.len();
+        let writer = now.writer();
+        let lost = now.lacks(&self.confirmed_at, self.confirmed_by);
+        if lost > 0 {
+            tracing::error!(
+                "the log of the tickerplant that took over lacks up to {lost} updates that the former one had confirmed"
+            );
+            self.account.lost_most = self.account.lost_most.saturating_add(lost);
+        }
         if in_doubt > 0 {
             let mut found = Doubt::new(&self.unconfirmed);
-            look_up(env, &self.confirmed_at, &now, (limits, chunk_bytes), &mut found)?;
+            look_up(env, &self.confirmed_at, &now.place, &now.log.samples, (limits, chunk_bytes), &mut found)?;
             points::reach(Point::FeedLogRead);
             let (accepted, missing) = found.settle(std::mem::take(&mut self.unconfirmed));
             tracing::info!(
@@ -249,7 +301,7 @@ impl FeedAudit {
             self.unconfirmed = missing;
             self.count();
         }
-        self.confirmed_at = now;
+        (self.confirmed_at, self.confirmed_by) = (now.place, writer);
         Ok(())
     }
 
@@ -265,28 +317,37 @@ impl FeedAudit {
     }
 }
 
-/// Looks up every update logged between two positions.
-fn look_up(env: &Env, from: &Place, to: &Place, limits: (Limits, usize), doubt: &mut Doubt) -> Result<(), String> {
-    if from.log.as_os_str().is_empty() || to.log.as_os_str().is_empty() {
+/// Looks up every update logged between two positions. The log of the second one must contain `samples`.
+fn look_up(
+    env: &Env,
+    from: &Place,
+    to: &Place,
+    samples: &[Sample],
+    limits: (Limits, usize),
+    doubt: &mut Doubt,
+) -> Result<(), String> {
+    let (Some(first), Some(_)) = (from.log.file_name(), to.log.file_name()) else {
         return Err("the tickerplant keeps no log".to_string());
-    }
-    if from.log == to.log {
-        return read_log(env, &to.log, from.tip, to.tip, limits, doubt);
+    };
+    // A tickerplant that has taken over with a copy keeps it elsewhere: what counts is its own directory.
+    let first = to.log.with_file_name(first);
+    if first == to.log {
+        return read_log(env, &to.log, (from.tip, to.tip), samples, limits, doubt);
     }
     // The day has rolled in between, perhaps more than once: read the rest of the first log and all later ones.
-    read_log(env, &from.log, from.tip, u64::MAX, limits, doubt)?;
-    for log in logs_between(&*env.disk, &from.log, &to.log).map_err(|error| error.to_string())? {
-        read_log(env, &log, 0, u64::MAX, limits, doubt)?;
+    read_log(env, &first, (from.tip, u64::MAX), &[], limits, doubt)?;
+    for log in logs_between(&*env.disk, &first, &to.log).map_err(|error| error.to_string())? {
+        read_log(env, &log, (0, u64::MAX), &[], limits, doubt)?;
     }
-    read_log(env, &to.log, 0, to.tip, limits, doubt)
+    read_log(env, &to.log, (0, to.tip), samples, limits, doubt)
 }
 
 /// Passes the updates `[first, last)` of a log to `doubt`; a `last` beyond the log's end means its end.
 fn read_log(
     env: &Env,
     path: &Path,
-    first: u64,
-    last: u64,
+    (first, last): (u64, u64),
+    samples: &[Sample],
     limits: (Limits, usize),
     doubt: &mut Doubt,
 ) -> Result<(), String> {
@@ -305,6 +366,7 @@ fn read_log(
     };
     if last < u64::MAX {
         let deadline = now.checked_add(SHOWS_WITHIN).unwrap_or(now);
+        reader.wait_for(samples, deadline).map_err(|error| error.to_string())?;
         let taken = reader.replay(first..last, chunk_bytes, deadline, |chunk| {
             take(chunk);
             ControlFlow::Continue(())

@@ -9,14 +9,14 @@
 //! doubt; it never sends one that may have been accepted. This relies on one property: when the tickerplant responds to a second query on
 //! the new connection, it has read everything it will read from the broken one.
 
-use super::ledger::{Confirmation, FeedAudit, FeedTotals, Place, WHERE};
+use super::ledger::{Confirmation, FeedAudit, FeedTotals, Found, Place, WHERE};
 use super::trouble::Trouble;
 use super::update::{Columns, Update};
 use crate::config::Addresses;
 use crate::env::Env;
 use crate::net::candidates::{Candidates, Terms};
 use crate::net::client::{Client, ClientError};
-use crate::protocol::{check_active, names};
+use crate::protocol::{TickState, check_active, names};
 use proto::{DecodeError, DecodeErrorKind, EncodeError, Limits, MessageKind, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +46,9 @@ pub enum FeedError {
     /// Some updates may or may not have been accepted, and the feed cannot find out.
     #[error("{count} updates are in doubt after the connection broke: {reason}")]
     InDoubt { count: usize, reason: String },
+    /// The tickerplants of a list that do not share a log.
+    #[error("{addresses} do not share one log: {reason}")]
+    OtherLog { addresses: String, reason: String },
     #[error("unexpected reply of the tickerplant to {question}: {answer}")]
     Answer { question: &'static str, answer: String },
     #[error("{0}")]
@@ -249,11 +252,21 @@ impl Publisher {
         self.has_confirm = true;
         self.ledger.reconnected();
         if in_doubt > 0 {
-            now = match place(&mut self.client) {
+            now = match found(&mut self.client) {
                 Ok(now) => now,
                 Err(FeedError::Client(error)) if !error.is_answer() => return self.recover(&error),
                 Err(error) => return Err(doubt(error.to_string())),
             };
+        }
+        match self.ledger.is_elsewhere(&now) {
+            Some(reason) if self.candidates.are_several() => {
+                let addresses = self.candidates.to_string();
+                let reason = FeedError::OtherLog { addresses, reason };
+                return Err(if in_doubt > 0 { doubt(reason.to_string()) } else { reason });
+            }
+            Some(reason) if in_doubt > 0 => return Err(doubt(reason)),
+            Some(reason) => tracing::warn!("{reason}: what was confirmed before is not in it"),
+            None => {}
         }
         self.ledger.settle(&self.options.env, now, self.options.limits, self.options.chunk_bytes).map_err(doubt)?;
         if !self.options.sync {
@@ -293,14 +306,14 @@ fn is_of_log(error: &ClientError) -> bool {
 }
 
 /// Connects with retries until the time is up; `known` as in [`may_pass`].
-fn connect(options: &PublisherOptions, candidates: &mut Candidates, known: bool) -> Result<(Client, Place), FeedError> {
+fn connect(options: &PublisherOptions, candidates: &mut Candidates, known: bool) -> Result<(Client, Found), FeedError> {
     let terms = Terms { timeout: ANSWER, limits: options.limits, explains: false };
     let mut by = Instant::now().checked_add(options.connect_within);
     let (mut pause, mut refusals) = (Duration::from_millis(10), 0);
     let mut trouble = Trouble::default();
     loop {
         let placed = candidates.connect(terms).map_err(FeedError::from);
-        let placed = placed.and_then(|mut client| place(&mut client).map(|place| (client, place)));
+        let placed = placed.and_then(|mut client| found(&mut client).map(|found| (client, found)));
         let may_pass = match &placed {
             Err(FeedError::Client(ClientError::Refused(_))) if !known => {
                 refusals += 1;
@@ -366,6 +379,16 @@ fn queried(client: &mut Client, question: &str) -> Result<Value, ClientError> {
 fn place(client: &mut Client) -> Result<Place, FeedError> {
     let answer = queried(client, WHERE)?;
     Place::of(&answer).ok_or_else(|| FeedError::Answer { question: WHERE, answer: format!("{answer:?}") })
+}
+
+/// As [`place`], with the log that it is in, if the tickerplant has `.u.state`.
+fn found(client: &mut Client) -> Result<Found, FeedError> {
+    let state = match client.request(&Value::list([Value::symbol(names::STATE), Value::NULL])) {
+        Ok(state) => TickState::read(&state).unwrap_or_default(),
+        Err(ClientError::Server(_)) => TickState::default(),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Found { place: place(client)?, epoch: state.epoch, log: state.log.unwrap_or_default() })
 }
 
 /// Waits until everything sent before is as durable as promised, or rejected. `None` if the tickerplant has no such function.

@@ -27,7 +27,7 @@ mod tests;
 pub use from_node::{FromNode, Leaving};
 pub use join::{Join, Joined};
 pub use parts::long;
-pub use state::{LeaseState, Standing, TickState, check_active, check_serving};
+pub use state::{LeaseState, LogState, Standing, TickState, check_active, check_serving};
 pub use subscription::{Filter, requested, subscription};
 pub use to_node::{Live, Rebuild, ToNode};
 

@@ -43,12 +43,17 @@ pub(super) fn read_samples(fields: &Fields<'_>) -> Result<Vec<Sample>, Malformed
     let Some(words) = fields.get("samples") else { return Ok(Vec::new()) };
     let wrong = || fields.wrong("samples");
     let words = words.vector().and_then(|words| words.to_vec::<i64>()).ok_or_else(wrong)?;
-    let (samples, []) = words.as_chunks::<3>() else { return Err(wrong()) };
+    sampled(&words).ok_or_else(wrong)
+}
+
+/// Decodes samples of a log from a flat list, the first [`MAX_SAMPLES`] of them; `None` if it is none.
+pub(super) fn sampled(words: &[i64]) -> Option<Vec<Sample>> {
+    let (samples, []) = words.as_chunks::<3>() else { return None };
     let sample = |[offset, length, crc]: &[i64; 3]| {
         let (offset_bytes, length_bytes) = (u64::try_from(*offset).ok()?, u64::try_from(*length).ok()?);
         Some(Sample { offset_bytes, length_bytes, crc: u32::try_from(*crc).ok()? })
     };
-    samples.iter().take(MAX_SAMPLES).map(sample).collect::<Option<_>>().ok_or_else(wrong)
+    samples.iter().take(MAX_SAMPLES).map(sample).collect()
 }
 
 /// Writes a proof as a table `tab updates rows hash`, with hashes as longs of the same bits.

@@ -1,6 +1,8 @@
 //! `.u.state[]`: which of several tickerplants with one log is active.
 
+use super::parts::{put_samples, sampled};
 use super::{long, names};
+use crate::log::{LogId, Sample};
 use crate::net::client::{Client, ClientError};
 use proto::{Value, Writer, types};
 use std::time::Duration;
@@ -44,6 +46,19 @@ pub struct TickState {
     /// What was cut off from its log.
     pub note: String,
     pub record: LeaseState,
+    /// The log of an active tickerplant.
+    pub log: Option<LogState>,
+}
+
+/// Which log a tickerplant writes, so that a client of several notices one that writes another log, or fewer updates of the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogState {
+    /// Identity of the directory's logs.
+    pub id: Option<LogId>,
+    /// Updates in the log of the day when this epoch began.
+    pub began: Option<u64>,
+    /// By which a reader knows the file.
+    pub samples: Vec<Sample>,
 }
 
 /// Asks a tickerplant for its role. One without `.u.state`, such as kdb+tick, or that does not let this user call it, counts as active.
@@ -98,8 +113,9 @@ pub struct LeaseState {
     pub trouble: String,
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 16] = [
     "role", "lease", "epoch", "tip", "active", "process", "owner", "renewed", "trouble", "lag", "late", "note", "name",
+    "log", "began", "samples",
 ];
 
 impl TickState {
@@ -122,6 +138,10 @@ impl TickState {
         writer.atom_timespan(self.late_ns.unwrap_or(types::NULL_LONG));
         writer.chars(&self.note);
         writer.chars(&self.record.name);
+        let LogState { id, began, samples } = self.log.clone().unwrap_or_default();
+        writer.chars(&id.map(|id| id.to_string()).unwrap_or_default());
+        writer.atom_long(began.map_or(types::NULL_LONG, long));
+        put_samples(writer, &samples);
     }
 }
 
@@ -135,6 +155,11 @@ impl TickState {
             _ => None,
         };
         let role = text("role")?;
+        let log = text("log").filter(|id| !id.is_empty()).map(|id| LogState {
+            id: id.parse().ok(),
+            began: number("began"),
+            samples: state.lookup("samples").and_then(|words| sampled(words.as_longs()?)).unwrap_or_default(),
+        });
         Some(TickState {
             role: [Standing::Active, Standing::Passive].into_iter().find(|standing| standing.name() == role)?,
             lease: text("lease")?,
@@ -145,6 +170,7 @@ impl TickState {
             lag: number("lag"),
             late_ns: time("late"),
             note: text("note").unwrap_or_default(),
+            log,
             record: LeaseState {
                 owner: text("owner").unwrap_or_default(),
                 name: text("name").unwrap_or_default(),
@@ -192,6 +218,11 @@ mod tests {
             late_ns: Some(9),
             note: text("cut"),
             record,
+            log: Some(LogState {
+                id: Some(LogId(0xfe)),
+                began: Some(5),
+                samples: vec![Sample { offset_bytes: 8, length_bytes: 5, crc: u32::MAX }],
+            }),
         };
         for state in [TickState::default(), whole] {
             assert_eq!(TickState::read(&sent(&state)), Some(state));

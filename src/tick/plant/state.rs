@@ -3,7 +3,7 @@
 use super::Plant;
 use crate::lease::OwnerName;
 use crate::log::LogWriter;
-use crate::protocol::{Standing, TickState};
+use crate::protocol::{LogState, Standing, TickState};
 use crate::q::QError;
 use crate::tick::core::Reason;
 use proto::View;
@@ -78,6 +78,11 @@ impl Plant {
             active: self.address.clone().filter(|_| is_active).unwrap_or_default(),
             record: self.tenure.as_ref().map(|tenure| tenure.state()).unwrap_or_default(),
             process: self.log.writer().filter(|_| is_active).map(LogWriter::process).unwrap_or_default(),
+            log: self.log.writer().filter(|_| is_active).map(|log| LogState {
+                id: Some(log.writer_id().log),
+                began: Some(log.began_at()),
+                samples: log.samples(),
+            }),
             ..TickState::default()
         }
     }
