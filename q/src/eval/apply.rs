@@ -11,6 +11,7 @@ use crate::syntax::prims::Arity;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::{Evaluate, Run, Stored};
 use crate::verbs::function::{is_variadic, project, valence};
+use crate::verbs::given::{self, Given};
 use crate::verbs::index;
 use crate::verbs::{call, trace};
 use crate::vm;
@@ -40,7 +41,7 @@ impl Context<'_> {
         match f {
             Value::Func(_) => {
                 if arguments.len() > valence(f).max(1) && !is_variadic(f) {
-                    return Err(QError::named("rank"));
+                    return Err(given::too_many(valence(f), arguments.len()));
                 }
                 made(project(f.clone(), arguments))
             }
@@ -64,7 +65,7 @@ impl Context<'_> {
                 let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
                 return environment::send(self, handle, message);
             }
-            data => return index::deep(self, data, &arguments),
+            data => return index::deep(self, data, &arguments).map_err(|e| given::explain_index(e, data, &arguments)),
         };
         match &**function {
             Function::Lambda(l) => {
@@ -74,7 +75,7 @@ impl Context<'_> {
                     return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
                 }
                 if arguments.len() > arity && !(arity == 0 && matches!(arguments[..], [Value::Null])) {
-                    return Err(QError::named("rank"));
+                    return Err(given::too_many(arity, arguments.len()));
                 }
                 arguments.truncate(arity);
                 let caller = self.running.replace(f.clone());
@@ -108,7 +109,7 @@ impl Context<'_> {
                     arguments.clear();
                 }
                 if arguments.len() > arity {
-                    return Err(QError::named("rank"));
+                    return Err(given::too_many(arity, arguments.len()));
                 }
                 self.host.call(*name, &arguments)
             }
@@ -150,13 +151,15 @@ impl Context<'_> {
             (Run::Unary(run), 1) => {
                 let x = arguments.remove(0);
                 footprint::ask(primitive.name, &[&x])?;
-                settled(run(self, x))
+                let given = [Given::of(&x)];
+                settled(run(self, x)).map_err(|e| given::explain(e, primitive.name, &given))
             }
             (Run::Binary(run), 2) => {
                 let y = arguments.remove(1);
                 let x = arguments.remove(0);
                 footprint::ask(primitive.name, &[&x, &y])?;
-                settled(run(self, x, y))
+                let given = [Given::of(&x), Given::of(&y)];
+                settled(run(self, x, y)).map_err(|e| given::explain(e, primitive.name, &given))
             }
             (Run::Binary(_), 1) => Ok(project(f.clone(), arguments.into_iter().map(Some).collect())),
             (Run::Many(run), n) => {
@@ -165,11 +168,14 @@ impl Context<'_> {
                     return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
                 }
                 if n > usize::from(most) {
-                    return Err(QError::named("rank"));
+                    return Err(given::too_many(usize::from(most), n));
                 }
+                let given = Given::first_two(&arguments);
                 settled(run(self, arguments))
+                    .map_err(|e| given::explain(e, primitive.name, given.get(..n).unwrap_or(&[])))
             }
-            _ => Err(QError::named("rank")),
+            (Run::Unary(_), n) => Err(given::too_many(1, n)),
+            (Run::Binary(_), n) => Err(given::too_many(2, n)),
         }
     }
 }

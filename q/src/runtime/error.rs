@@ -110,6 +110,16 @@ impl QError {
         self
     }
 
+    /// The same error with another reason.
+    pub fn because(self, detail: impl Into<String>) -> QError {
+        QError { detail: detail.into(), ..self }
+    }
+
+    /// Whether the text in which the error occurred is known, or the position in it.
+    pub(crate) fn has_place(&self) -> bool {
+        self.way.is_some()
+    }
+
     /// Adds the failed primitive and its arguments, unless an inner one is known.
     pub(crate) fn failed(mut self, primitive: u16, given: &[Value]) -> QError {
         let way = self.way.get_or_insert_default();

@@ -124,7 +124,7 @@ pub trait Host {
 
     /// Error of a name for which [`Host::global`] has returned `None`.
     fn missing(&self, name: Sym) -> QError {
-        QError::signal(columns::table::symbol::text(name))
+        QError::signal(columns::table::symbol::text(name)).because("no variable or column has this name")
     }
 
     /// Whether other callers of this process see other values of the same names, so that no result may be shared with them.

@@ -43,3 +43,38 @@ fn a_client_does_not_see_what_functions_evaluate_or_what_evaluates_its_text() {
     assert_eq!(place(Some("{value x}"), "{x+`a}1"), "  [1]  {x+`a}\n         ^\n");
     assert_eq!(place(Some("{h x}"), "f 1"), "");
 }
+
+/// Expressions and the errors with reasons that the console shows for them.
+const REASONS: &[(&str, &str)] = &[
+    ("1+`a", "type: + was given a long and a symbol"),
+    ("+[1;`a]", "type: + was given a long and a symbol"),
+    ("neg `a`b", "type: neg was given a list of symbols"),
+    ("neg \"ab\"+`a", "type: + was given a string and a symbol"),
+    ("1 2+1 2 3", "length: + was given lists of 2 and 3 items"),
+    ("1 2!1 2 3", "length: ! was given lists of 2 and 3 items"),
+    ("(1 2;3)+(1 2 3;4)", "length"),
+    ("{x+y}[1;2;3]", "rank: the function takes 2 arguments and was given 3"),
+    ("neg[1;2]", "rank: the function takes 1 argument and was given 2"),
+    ("til -1", "domain: til was given -1"),
+    ("1 2 3`a", "type: a list of longs was indexed by a symbol"),
+    ("`b$1", "cast: no such type"),
+    ("nobody+1", "nobody: no variable or column has this name"),
+    ("select c from ([]a:1 2)", "c: no variable or column has this name"),
+    ("t:([]a:1 2;b:3 4);`t insert(5;`c)", "type: column b is a list of longs and was given a list of symbols"),
+    ("t:([]a:1 2);`t insert 1 2 3 4", "length: the table has 1 column and the row 4 items"),
+    ("t:([]a:1 2);`t upsert`b`c!3 4", "mismatch: the table has no column b, c, and the new rows lack a"),
+    ("([]a:1 2),([]b:1 2)", "mismatch: the table has no column b, and the new rows lack a"),
+    ("{'`type}`a", "type"),
+    ("{'`type}each 1 2", "type"),
+    ("value\"{'`length}1\"", "length"),
+    ("first each 1+(::;2)", "type: + was given a long and a general list"),
+];
+
+#[test]
+fn bare_names_have_reasons() {
+    for (text, expected) in REASONS {
+        let error = eval_text(&mut Session::new(), text.as_bytes(), &Limits::default()).expect_err(text);
+        assert_eq!(error.to_string(), format!("'{expected}"), "{text}");
+        assert_eq!(error.wire_text(false, None), error.name, "{text}: programs receive the name alone");
+    }
+}

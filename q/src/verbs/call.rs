@@ -6,6 +6,7 @@ use crate::runtime::footprint;
 use crate::runtime::limits::{made, settled};
 use crate::syntax::prims::{self, Primitive};
 use crate::verbs::above::{Evaluate, Run};
+use crate::verbs::given::{self, Given};
 use columns::table::Value;
 
 /// Whether a primitive accepts enumerated values; others receive plain symbols or longs.
@@ -65,7 +66,8 @@ pub(crate) fn run1(context: &mut Context, index: u16, x: Value) -> Result<Value,
     match (prims::get(index), Context::function(index)) {
         (Some(Primitive { name, .. }), Some(Run::Unary(run))) if !x.is_enumerated() => {
             footprint::ask(name, &[&x])?;
-            made(settled(run(context, x))?)
+            let given = [Given::of(&x)];
+            made(settled(run(context, x)).map_err(|e| given::explain(e, name, &given))?)
         }
         _ => context.apply(&prims::of_index(index), vec![x]),
     }
@@ -81,7 +83,8 @@ pub(crate) fn run2(context: &mut Context, index: u16, x: Value, y: Value) -> Res
     match (primitive, Context::function(index)) {
         (Some(Primitive { name, .. }), Some(Run::Binary(run))) => {
             footprint::ask(name, &[&x, &y])?;
-            made(settled(run(context, x, y))?)
+            let given = [Given::of(&x), Given::of(&y)];
+            made(settled(run(context, x, y)).map_err(|e| given::explain(e, name, &given))?)
         }
         _ => context.apply(&prims::of_index(index), vec![x, y]),
     }

@@ -4,6 +4,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::verbs::convert::order_floats;
+use crate::verbs::given::other_columns;
 use crate::verbs::matches::{order, partition_point, same};
 use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
@@ -271,7 +272,7 @@ pub(crate) fn table_positions(context: &Context, keys: &Table, sought: &Table) -
 pub(crate) fn rows_of(keys: &Table, sought: &Table) -> Result<Vec<i64>, QError> {
     let mut columns = Vec::with_capacity(keys.names.len());
     for name in &keys.names {
-        columns.push(sought.column(*name).ok_or(QError::named("mismatch"))?);
+        columns.push(sought.column(*name).ok_or_else(|| other_columns(&keys.names, &sought.names))?);
     }
     if let ([one], [column]) = (&keys.columns[..], &columns[..]) {
         return positions_of(one, column);

@@ -4,6 +4,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::type_error;
+use crate::verbs::given::{other_columns, other_type};
 use crate::verbs::rows::{row_table, unkey};
 use columns::sys::shared::Nests;
 use columns::table::{Items, Sym, Table, Value, Vector};
@@ -64,11 +65,11 @@ pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QEr
     let new = match rows {
         Value::Table(new) => {
             if new.names.len() != t.names.len() {
-                return Err(QError::named("mismatch"));
+                return Err(other_columns(&t.names, &new.names));
             }
             let mut out = Table::new(t.names.clone(), Vec::new());
             for name in &t.names {
-                out.columns.push(new.column(*name).ok_or(QError::named("mismatch"))?.clone());
+                out.columns.push(new.column(*name).ok_or_else(|| other_columns(&t.names, &new.names))?.clone());
             }
             out
         }
@@ -78,11 +79,11 @@ pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QEr
         }
         row => row_table(t, row)?,
     };
-    for (old, new) in t.columns.iter().zip(&new.columns) {
+    for ((name, old), new) in t.names.iter().zip(&t.columns).zip(&new.columns) {
         let (a, b) = (old.items.type_number(), new.items.type_number());
         let symbols = matches!((a, b), (20, 11) | (11, 20));
         if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols {
-            return Err(type_error());
+            return Err(other_type(*name, &old.items, &new.items));
         }
     }
     Ok(new)
@@ -126,7 +127,7 @@ pub(crate) fn widened(t: &Table, rows: &Value) -> std::result::Result<Option<Val
     };
     for name in &given.names {
         if crate::runtime::limits::place(&t.names, *name)?.is_none() {
-            return Err(QError::named("mismatch"));
+            return Err(other_columns(&t.names, &given.names));
         }
     }
     if given.names.len() == t.names.len() {

@@ -18,6 +18,7 @@ pub(crate) mod fit;
 pub(crate) mod fold;
 pub(crate) mod format;
 pub(crate) mod function;
+pub(crate) mod given;
 pub(crate) mod index;
 pub(crate) mod joins;
 pub(crate) mod json;

@@ -3,6 +3,7 @@
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::{Result, type_error};
+use crate::verbs::given::{other_columns, other_width};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 use proto::types;
 use std::sync::Arc;
@@ -61,18 +62,18 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
             let names = d.keys.as_symbols().ok_or_else(type_error)?;
             let mut out = Vec::with_capacity(t.names.len());
             for name in &t.names {
-                let at = limits::place(names, *name)?.ok_or(QError::named("mismatch"))?;
+                let at = limits::place(names, *name)?.ok_or_else(|| other_columns(&t.names, names))?;
                 out.push(d.values.at(at));
             }
             if names.len() != t.names.len() {
-                return Err(QError::named("mismatch"));
+                return Err(other_columns(&t.names, names));
             }
             out
         }
         list => list.items(),
     };
     if values.len() != t.names.len() {
-        return Err(QError::named("length"));
+        return Err(other_width(t.names.len(), values.len()));
     }
     // Atoms make one row; lists make as many rows as they have items. A column of lists takes a list as one item.
     let one_row = values.first().is_some_and(Value::is_scalar);
@@ -112,7 +113,7 @@ pub(crate) fn join_tables(a: Arc<Table>, b: &Table) -> Result {
     room_for_rows(&a, b)?;
     let is_same = a.names.len() == b.names.len() && a.names.iter().all(|name| b.column(*name).is_some());
     if !a.columns.is_empty() && !is_same {
-        return Err(QError::named("mismatch"));
+        return Err(other_columns(&a.names, &b.names));
     }
     Ok(Value::table(joined(a, b)))
 }

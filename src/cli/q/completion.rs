@@ -30,6 +30,13 @@ impl Known {
         if let Some(name) = before.strip_prefix("\\help ") {
             return (at - name.len(), in_order(starting(&self.explained, name)));
         }
+        if let Some(command) = before.strip_prefix('\\').filter(|command| !command.is_empty()) {
+            let found: Vec<String> =
+                LONG_COMMANDS.into_iter().filter(|long| long.starts_with(command)).map(Into::into).collect();
+            if !found.is_empty() {
+                return (1, found);
+            }
+        }
         if let Some(path) = path_before(before).filter(|_| self.has_files) {
             return files(path, at);
         }
@@ -74,6 +81,9 @@ fn in_order_of(names: impl Iterator<Item = String>) -> Vec<String> {
     names.truncate(MAX_CANDIDATES);
     names
 }
+
+/// Commands of more than one letter.
+const LONG_COMMANDS: [&str; 3] = ["cd ", "help ", "ts "];
 
 /// Commands with a file or a directory behind them.
 const FILE_COMMANDS: [&str; 4] = ["l ", "cd ", "1 ", "2 "];
@@ -178,6 +188,14 @@ mod tests {
         assert_eq!(at_end("trade.").1, owned(&["trade.price", "trade.q", "trade.sym", "trade.time"]));
         assert_eq!(at_end(".h.part.d").1, owned(&[".h.part.date"]));
         assert_eq!(at_end("trade[`pr").1, owned(&["price", "prior"]));
+    }
+
+    #[test]
+    fn long_commands_are_completed() {
+        assert_eq!(at_end("\\he"), (1, owned(&["help "])));
+        assert_eq!(at_end("\\t").1, owned(&["ts "]));
+        assert_eq!(at_end("\\").1, Vec::<String>::new());
+        assert_eq!(at_end("\\t trad").1, owned(&["trade", "trade.q", "tradeCount"]));
     }
 
     #[test]
