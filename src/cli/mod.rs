@@ -9,6 +9,7 @@ mod failover;
 pub mod feed;
 pub mod fleet;
 mod json;
+mod lease;
 mod log;
 pub mod logging;
 mod passwd;
@@ -46,6 +47,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Failover, command: failover::command, run: failover::run },
     Subcommand { program: Program::Feed, command: feed::command, run: feed::run },
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
+    Subcommand { program: Program::Lease, command: lease::command, run: lease::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
     Subcommand { program: Program::Passwd, command: passwd::command, run: passwd::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
@@ -123,9 +125,13 @@ fn local_time(program: Program) -> Result<(), CliError> {
         Program::Demo | Program::Feed | Program::Q | Program::Rdb | Program::Tick => {
             system_zone().map(drop).map_err(CliError::Usage)
         }
-        Program::Audit | Program::Config | Program::Failover | Program::Fleet | Program::Log | Program::Passwd => {
-            Ok(())
-        }
+        Program::Audit
+        | Program::Config
+        | Program::Failover
+        | Program::Fleet
+        | Program::Lease
+        | Program::Log
+        | Program::Passwd => Ok(()),
     }
 }
 

@@ -24,6 +24,7 @@ pub enum Program {
     Feed,
     Failover,
     Fleet,
+    Lease,
     Log,
     Q,
     Demo,
@@ -41,6 +42,7 @@ impl Program {
             Program::Feed => "feed",
             Program::Failover => "failover",
             Program::Fleet => "fleet",
+            Program::Lease => "lease",
             Program::Log => "log",
             Program::Q => "q",
             Program::Demo => "demo",
@@ -157,7 +159,7 @@ pub(super) const BLANK: OptionSpec = OptionSpec {
     check: |_| Ok(()),
 };
 
-use Program::{Audit, Demo, Failover, Feed, Fleet, Log, Q, Rdb, Tick};
+use Program::{Audit, Demo, Failover, Feed, Fleet, Lease, Log, Q, Rdb, Tick};
 
 options! {
     SRC: String = units::name, "src" position 1, value "SRC", default Some("sym"), programs &[Tick];
@@ -416,7 +418,7 @@ options! {
         "Records from this time on, in UTC: 2026-11-24, or 2026-11-24T09:30:00";
     AUDIT_UNTIL: String = audit::time, "until" value "DATETIME", programs &[Audit];
         "Records before this time, in UTC";
-    JSON: bool = units::switch, "json" programs &[Log, Feed, Failover, Demo, Audit];
+    JSON: bool = units::switch, "json" programs &[Log, Feed, Failover, Lease, Demo, Audit];
         "Print JSON instead of text tables";
     FEED_RATE: f64 = units::positive, "rate" value "N", default Some("1000"), programs &[Feed];
         "Updates per second; the average of a simulated day";

@@ -1,8 +1,9 @@
 //! The lease of `--lease` in a tickerplant's life: joining the election, leaving it, and starting again as a passive process.
 
 use crate::cli::CliError;
-use crate::config::{LeaseTable, LeaseUrl, Settings, options};
-use crate::election::{Election, ElectionOptions, Store};
+use crate::cli::lease::open;
+use crate::config::{LeaseUrl, Settings, options};
+use crate::election::{Election, ElectionOptions};
 use crate::env::{Disk, Env};
 use crate::lease::Terms;
 use crate::log::Active;
@@ -119,24 +120,4 @@ impl Drop for Membership {
 /// Path of the executable, by which its process is named, or a way to it if it was replaced or removed.
 fn executable() -> PathBuf {
     std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| Path::new(SELF).to_path_buf())
-}
-
-#[cfg(feature = "aws")]
-fn open(table: LeaseTable, me: &str, address: &str) -> Result<Box<dyn Store>, CliError> {
-    use crate::election::StoreError;
-    use crate::election::dynamodb::DynamoDb;
-
-    /// Time for the first read, which also finds region and credentials.
-    const FIRST: Duration = Duration::from_secs(5);
-    let mut store = DynamoDb::new(table, me.to_string(), address.as_bytes().to_vec()).map_err(CliError::failed)?;
-    match store.read(FIRST) {
-        Err(StoreError::Unfit(reason)) => Err(CliError::Failed(format!("--lease: {reason}"))),
-        // It may come, and an active one may go on meanwhile.
-        Ok(_) | Err(StoreError::Failed(_)) => Ok(Box::new(store)),
-    }
-}
-
-#[cfg(not(feature = "aws"))]
-fn open(_: LeaseTable, _: &str, _: &str) -> Result<Box<dyn Store>, CliError> {
-    Err(CliError::Usage(format!("--lease: {}", crate::cli::fleet::choose::WITHOUT_AWS)))
 }

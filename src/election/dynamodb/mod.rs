@@ -16,10 +16,10 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use error::{Call, GET, UPDATE, explain};
 use item::Item;
-use request::{Request, Writer};
+use request::{Request, Writer, is_applied};
 use std::io;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -132,9 +132,16 @@ impl Store for DynamoDb {
                 .update_expression(request.update)
                 .condition_expression(request.condition)
                 .set_expression_attribute_names(Some(request.names))
-                .set_expression_attribute_values(Some(request.values));
+                .set_expression_attribute_values(Some(request.values))
+                .return_values(ReturnValue::UpdatedNew);
             match call.send().await {
-                Ok(_) => Ok(Written::Applied),
+                Ok(answer) if answer.attributes().is_some_and(|updated| is_applied(write, updated)) => {
+                    Ok(Written::Applied)
+                }
+                // Whether it was applied shows by reading the item.
+                Ok(_) => {
+                    Err(StoreError::Failed(format!("{table}: {}: the answer lacks what was written", UPDATE.name)))
+                }
                 Err(error) if is_refused(&error) => Ok(Written::Refused),
                 Err(error) => Err(explain(UPDATE, &table, &names, &error)),
             }

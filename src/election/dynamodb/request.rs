@@ -4,7 +4,7 @@
 //! attributes of other programs, and the number of the lease with them. The number is set, under the condition that it grows, and not
 //! added to: an update that reaches the table twice must not count twice.
 
-use super::item::{DATA, DURATION, FENCE, IS_RELEASED, OWNER, RELEASED, SUCCESSOR, VERSION, duration};
+use super::item::{DATA, DURATION, FENCE, IS_RELEASED, Item, OWNER, RELEASED, SUCCESSOR, VERSION, duration};
 use crate::lease::LeaseWrite;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -28,6 +28,18 @@ pub struct Request {
     pub condition: String,
     pub names: HashMap<String, String>,
     pub values: HashMap<String, AttributeValue>,
+}
+
+/// Whether the attributes that an update returns are those that it was to set. A program between this host and the table that answers every
+/// request with success does not return them.
+pub fn is_applied(write: &LeaseWrite, updated: &Item) -> bool {
+    let (attribute, value) = match write {
+        LeaseWrite::Create { version, .. } | LeaseWrite::Take { version, .. } | LeaseWrite::Renew { version, .. } => {
+            (VERSION, version.as_str())
+        }
+        LeaseWrite::Release { .. } => (RELEASED, IS_RELEASED),
+    };
+    matches!(updated.get(attribute), Some(AttributeValue::S(text)) if text == value)
 }
 
 impl Request {
@@ -158,6 +170,19 @@ mod tests {
                 .collect();
             let defined = request.names.keys().chain(request.values.keys()).map(String::as_str).collect();
             assert_eq!(used, defined, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_update_is_applied_if_it_returns_what_it_has_set() {
+        let text = |text: &str| AttributeValue::S(text.to_string());
+        let renew = LeaseWrite::Renew { from: "v1".into(), version: "v2".into() };
+        let release = LeaseWrite::Release { from: "v1".into(), successor: None };
+        let item = |name: &str, value: &str| Item::from([(name.to_string(), text(value))]);
+        assert!(is_applied(&renew, &item(VERSION, "v2")));
+        assert!(is_applied(&release, &item(RELEASED, "1")));
+        for other in [Item::new(), item(VERSION, "v1"), item(RELEASED, "0")] {
+            assert!(!is_applied(&renew, &other) && !is_applied(&release, &other));
         }
     }
 

@@ -1,0 +1,187 @@
+//! `elastick lease`: shows who holds a lease in a store, and gives back that of an owner who is gone.
+
+use super::args::command_with;
+use super::{CliError, json, settings_of};
+use crate::config::{LeaseTable, LeaseUrl, Program, options};
+use crate::election::{Store, StoreError};
+use crate::lease::{LeaseRecord, LeaseWrite, Written};
+use crate::monitor::text::span;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Time of one call of the store.
+const CALL_WITHIN: Duration = Duration::from_secs(5);
+/// Interval between looks at the record.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub fn command() -> Command {
+    let url = || Arg::new("url").value_name("URL").required(true).help("The lease, as in `elastick tick --lease`");
+    let with_json = |name: &'static str| command_with(Program::Lease, name, &|option| option == "json");
+    let show = with_json("show")
+        .about("Show the owner of a lease, and whether it renews it: takes one renewal, or the lease's duration if there is none")
+        .arg(url());
+    let owner = Arg::new("owner")
+        .long("owner")
+        .value_name("NAME")
+        .required(true)
+        .help("The owner that is gone, as `elastick lease show` names it");
+    let now = Arg::new("now")
+        .long("now")
+        .action(ArgAction::SetTrue)
+        .help("Do not wait for a renewal first: the owner's host is known to be off");
+    let release = Command::new("release")
+        .about(
+            "Give back the lease of an owner that is gone, so that a passive tickerplant takes it at once. Waits for half of the lease's duration \
+             first, and gives nothing back that is renewed",
+        )
+        .arg(url())
+        .arg(owner)
+        .arg(now);
+    Command::new(Program::Lease.name())
+        .about("Show a lease in a DynamoDB table, or give it back for an owner that is gone")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([show, release])
+        .after_help(
+            "Examples:\n  elastick lease show 'dynamodb://elastick-leases/tick-sym?region=eu-west-1'\n  elastick lease release \
+             'dynamodb://elastick-leases/tick-sym?region=eu-west-1' --owner tick1:5010/0f3c9a\n\nTo move the active role from a tickerplant that \
+             is well, use elastick failover. Under --lease file: the lock of the log is the lease: elastick failover --dry-run shows who has it.",
+        )
+}
+
+pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    let Some((action, matches)) = matches.subcommand() else {
+        return Err(CliError::Usage("show or release".into()));
+    };
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
+    let table = match text("url").parse::<LeaseUrl>().map_err(CliError::Usage)? {
+        LeaseUrl::Table(table) => *table,
+        LeaseUrl::File => {
+            let why = "the lease is the lock of the log: elastick failover --dry-run shows who has it";
+            return Err(CliError::Usage(format!("file: {why}")));
+        }
+    };
+    match action {
+        "show" => show(table, settings_of(Program::Lease, matches)?.is_on(&options::JSON)?),
+        _ => release(table, text("owner"), matches.get_flag("now")),
+    }
+}
+
+/// A lease as programs read it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    owner: &'a str,
+    epoch: u64,
+    duration_s: f64,
+    is_released: bool,
+    successor: Option<&'a str>,
+    /// From the first look to the first renewal; `None` if there was none for the whole duration.
+    renewed_after_s: Option<f64>,
+}
+
+fn show(table: LeaseTable, is_json: bool) -> Result<(), CliError> {
+    let mut store = open(table, "", "")?;
+    let Some(record) = read(&mut *store)? else {
+        return Err(CliError::Failed("nobody has taken this lease yet".into()));
+    };
+    let lasts = Duration::from_nanos(record.lease_ns);
+    let renewed = if record.is_released { None } else { renewal(&mut *store, &record, lasts)? };
+    if is_json {
+        let shown = Shown {
+            owner: &record.owner,
+            epoch: record.epoch.0,
+            duration_s: lasts.as_secs_f64(),
+            is_released: record.is_released,
+            successor: record.successor.as_deref(),
+            renewed_after_s: renewed.map(|after| after.as_secs_f64()),
+        };
+        return Ok(json::print(&mut std::io::stdout(), &shown)?);
+    }
+    let state = match (record.is_released, &record.successor, renewed) {
+        (true, None, _) => "released: whoever comes first takes it".to_string(),
+        (true, Some(successor), _) => format!("released for {successor}, and for anybody after its duration"),
+        (false, _, Some(after)) => format!("held: changed {} after the first look", words(after)),
+        (false, _, None) => format!("over: not renewed for {}", words(lasts)),
+    };
+    let rows = [
+        ("owner", record.owner.clone()),
+        ("epoch", record.epoch.0.to_string()),
+        ("duration", words(lasts)),
+        ("state", state),
+    ];
+    let mut out = std::io::stdout().lock();
+    for (name, value) in rows {
+        writeln!(out, "{name:<9} {value}")?;
+    }
+    Ok(())
+}
+
+fn release(table: LeaseTable, owner: &str, at_once: bool) -> Result<(), CliError> {
+    let failed = |text: String| Err(CliError::Failed(text));
+    let mut store = open(table, owner, "")?;
+    let Some(record) = read(&mut *store)? else { return failed("nobody has taken this lease yet".into()) };
+    if record.owner != owner {
+        return failed(format!("its owner is {}", record.owner));
+    }
+    if record.is_released {
+        return failed("it is released already".into());
+    }
+    // A heartbeat is at most half of the duration.
+    let half = Duration::from_nanos(record.lease_ns / 2);
+    if !at_once {
+        eprintln!("waiting {} for a renewal", words(half));
+        if let Some(after) = renewal(&mut *store, &record, half.saturating_add(LOOK_EVERY))? {
+            let words = words(after);
+            return failed(format!("{owner} is not gone, the lease changed after {words}: use elastick failover"));
+        }
+    }
+    let write = LeaseWrite::Release { from: record.version.clone(), successor: None };
+    match store.write(&write, CALL_WITHIN).map_err(CliError::failed)? {
+        Written::Applied => Ok(writeln!(std::io::stdout(), "released: a passive tickerplant takes it now")?),
+        Written::Refused => failed("the lease has changed meanwhile: nothing is released".into()),
+    }
+}
+
+/// Returns when the record was another one than this, for at most `within`.
+fn renewal(store: &mut dyn Store, record: &LeaseRecord, within: Duration) -> Result<Option<Duration>, CliError> {
+    let began = Instant::now();
+    while began.elapsed() < within {
+        std::thread::sleep(LOOK_EVERY);
+        if read(store)?.as_ref() != Some(record) {
+            return Ok(Some(began.elapsed()));
+        }
+    }
+    Ok(None)
+}
+
+fn read(store: &mut dyn Store) -> Result<Option<LeaseRecord>, CliError> {
+    store.read(CALL_WITHIN).map_err(CliError::failed)
+}
+
+fn words(time: Duration) -> String {
+    span(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Opens a store for the process `me`, reached at `address`.
+///
+/// # Errors
+/// The table or the item is not one for leases, or this binary lacks the store.
+#[cfg(feature = "aws")]
+pub(super) fn open(table: LeaseTable, me: &str, address: &str) -> Result<Box<dyn Store>, CliError> {
+    use crate::election::dynamodb::DynamoDb;
+
+    let mut store = DynamoDb::new(table, me.to_string(), address.as_bytes().to_vec()).map_err(CliError::failed)?;
+    // This read also finds region and credentials.
+    match store.read(CALL_WITHIN) {
+        Err(StoreError::Unfit(reason)) => Err(CliError::Failed(format!("--lease: {reason}"))),
+        // It may come, and an active one may go on meanwhile.
+        Ok(_) | Err(StoreError::Failed(_)) => Ok(Box::new(store)),
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+pub(super) fn open(_: LeaseTable, _: &str, _: &str) -> Result<Box<dyn Store>, CliError> {
+    Err(CliError::Usage(format!("--lease: {}", crate::cli::fleet::choose::WITHOUT_AWS)))
+}
