@@ -2,8 +2,9 @@
 
 use super::args::command_with;
 use super::{CliError, json, settings_of};
-use crate::config::{LeaseTable, LeaseUrl, Program, options};
-use crate::election::{Store, StoreError};
+use crate::cli::lease_store::Source;
+use crate::config::{Program, options};
+use crate::election::Store;
 use crate::lease::{LeaseRecord, LeaseWrite, Written};
 use crate::monitor::text::span;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -56,16 +57,14 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         return Err(CliError::Usage("show or release".into()));
     };
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
-    let table = match text("url").parse::<LeaseUrl>().map_err(CliError::Usage)? {
-        LeaseUrl::Table(table) => *table,
-        LeaseUrl::File => {
-            let why = "the lease is the lock of the log: elastick failover --dry-run shows who has it";
-            return Err(CliError::Usage(format!("file: {why}")));
-        }
+    let url = text("url").parse().map_err(CliError::Usage)?;
+    let Some(source) = Source::of(url)? else {
+        let why = "the lease is the lock of the log: elastick failover --dry-run shows who has it";
+        return Err(CliError::Usage(format!("file: {why}")));
     };
     match action {
-        "show" => show(table, settings_of(Program::Lease, matches)?.is_on(&options::JSON)?),
-        _ => release(table, text("owner"), matches.get_flag("now")),
+        "show" => show(&source, settings_of(Program::Lease, matches)?.is_on(&options::JSON)?),
+        _ => release(&source, text("owner"), matches.get_flag("now")),
     }
 }
 
@@ -81,13 +80,14 @@ struct Shown<'a> {
     renewed_after_s: Option<f64>,
 }
 
-fn show(table: LeaseTable, is_json: bool) -> Result<(), CliError> {
-    let mut store = open(table, "", "")?;
+fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
+    let mut store = source.open("", "")?;
     let Some(record) = read(&mut *store)? else {
         return Err(CliError::Failed("nobody has taken this lease yet".into()));
     };
     let lasts = Duration::from_nanos(record.lease_ns);
-    let renewed = if record.is_released { None } else { renewal(&mut *store, &record, lasts)? };
+    let is_kept = record.lease_ns == u64::MAX;
+    let renewed = if record.is_released || is_kept { None } else { renewal(&mut *store, &record, lasts)? };
     if is_json {
         let shown = Shown {
             owner: &record.owner,
@@ -102,13 +102,14 @@ fn show(table: LeaseTable, is_json: bool) -> Result<(), CliError> {
     let state = match (record.is_released, &record.successor, renewed) {
         (true, None, _) => "released: whoever comes first takes it".to_string(),
         (true, Some(successor), _) => format!("released for {successor}, and for anybody after its duration"),
+        (false, ..) if is_kept => "nobody takes it while it has this owner".to_string(),
         (false, _, Some(after)) => format!("held: changed {} after the first look", words(after)),
         (false, _, None) => format!("over: not renewed for {}", words(lasts)),
     };
     let rows = [
         ("owner", record.owner.clone()),
         ("epoch", record.epoch.0.to_string()),
-        ("duration", words(lasts)),
+        ("duration", if is_kept { String::new() } else { words(lasts) }),
         ("state", state),
     ];
     let mut out = std::io::stdout().lock();
@@ -118,15 +119,18 @@ fn show(table: LeaseTable, is_json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn release(table: LeaseTable, owner: &str, at_once: bool) -> Result<(), CliError> {
+fn release(source: &Source, owner: &str, at_once: bool) -> Result<(), CliError> {
     let failed = |text: String| Err(CliError::Failed(text));
-    let mut store = open(table, owner, "")?;
+    let mut store = source.open(owner, "")?;
     let Some(record) = read(&mut *store)? else { return failed("nobody has taken this lease yet".into()) };
     if record.owner != owner {
         return failed(format!("its owner is {}", record.owner));
     }
     if record.is_released {
         return failed("it is released already".into());
+    }
+    if record.lease_ns == u64::MAX {
+        return failed(format!("{owner} is no process: put another owner into the table"));
     }
     // A heartbeat is at most half of the duration.
     let half = Duration::from_nanos(record.lease_ns / 2);
@@ -162,26 +166,4 @@ fn read(store: &mut dyn Store) -> Result<Option<LeaseRecord>, CliError> {
 
 fn words(time: Duration) -> String {
     span(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// Opens a store for the process `me`, reached at `address`.
-///
-/// # Errors
-/// The table or the item is not one for leases, or this binary lacks the store.
-#[cfg(feature = "aws")]
-pub(super) fn open(table: LeaseTable, me: &str, address: &str) -> Result<Box<dyn Store>, CliError> {
-    use crate::election::dynamodb::DynamoDb;
-
-    let mut store = DynamoDb::new(table, me.to_string(), address.as_bytes().to_vec()).map_err(CliError::failed)?;
-    // This read also finds region and credentials.
-    match store.read(CALL_WITHIN) {
-        Err(StoreError::Unfit(reason)) => Err(CliError::Failed(format!("--lease: {reason}"))),
-        // It may come, and an active one may go on meanwhile.
-        Ok(_) | Err(StoreError::Failed(_)) => Ok(Box::new(store)),
-    }
-}
-
-#[cfg(not(feature = "aws"))]
-pub(super) fn open(_: LeaseTable, _: &str, _: &str) -> Result<Box<dyn Store>, CliError> {
-    Err(CliError::Usage(format!("--lease: {}", crate::cli::fleet::choose::WITHOUT_AWS)))
 }

@@ -10,6 +10,7 @@ pub mod feed;
 pub mod fleet;
 mod json;
 mod lease;
+mod lease_store;
 mod log;
 pub mod logging;
 mod passwd;

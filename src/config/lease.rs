@@ -2,11 +2,14 @@
 
 use super::units;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// Scheme of a lease in a DynamoDB table.
 const DYNAMODB: &str = "dynamodb://";
+/// Scheme of a lease under Admiral's rules.
+const ADMIRAL: &str = "admiral:";
 /// Default duration: another tickerplant takes over some tenths of a second after it.
 const DURATION: Duration = Duration::from_secs(6);
 /// Renewals within a duration, by default.
@@ -26,6 +29,8 @@ pub enum LeaseUrl {
     /// The lock of the log itself.
     File,
     Table(Box<LeaseTable>),
+    /// The record of Admiral's configuration file at this path.
+    Admiral(PathBuf),
 }
 
 /// An item of a DynamoDB table.
@@ -51,9 +56,15 @@ impl FromStr for LeaseUrl {
         if text == "file:" {
             return Ok(LeaseUrl::File);
         }
+        if let Some(path) = text.strip_prefix(ADMIRAL) {
+            return match path {
+                "" => Err(format!("{text:?}: there is no file; write it like admiral:FILE.yaml")),
+                path => Ok(LeaseUrl::Admiral(path.into())),
+            };
+        }
         let Some(rest) = text.strip_prefix(DYNAMODB) else {
             return Err(format!(
-                "{text:?} is not a lease: file: (the lock of the log's directory) or dynamodb://TABLE/KEY"
+                "{text:?} is not a lease: file: (the lock of the log's directory), dynamodb://TABLE/KEY or admiral:FILE.yaml"
             ));
         };
         let wrong = |what: &str| format!("{text:?}: {what}; write it like dynamodb://TABLE/KEY?region=eu-west-1");
@@ -121,6 +132,7 @@ impl fmt::Display for LeaseUrl {
         match self {
             LeaseUrl::File => f.write_str("file:"),
             LeaseUrl::Table(table) => f.write_str(&table.text),
+            LeaseUrl::Admiral(path) => write!(f, "{ADMIRAL}{}", path.display()),
         }
     }
 }
@@ -199,5 +211,7 @@ mod tests {
             assert!(error.contains(reason), "{text}: {error}");
         }
         assert_eq!("file:".parse(), Ok(LeaseUrl::File));
+        assert_eq!("admiral:a/b.yaml".parse(), Ok(LeaseUrl::Admiral("a/b.yaml".into())));
+        assert!("admiral:".parse::<LeaseUrl>().is_err());
     }
 }

@@ -5,6 +5,8 @@
 
 pub mod address;
 pub mod addresses;
+#[cfg(feature = "aws")]
+mod admiral;
 pub mod audit;
 pub mod closest;
 pub mod durability;
@@ -24,6 +26,8 @@ pub mod watch;
 
 pub use address::{Address, Listen};
 pub use addresses::Addresses;
+#[cfg(feature = "aws")]
+pub use admiral::{Admiral, SKIP_LEASE_POD};
 pub use audit::AuditQueries;
 pub use durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
 pub use lease::{LeaseTable, LeaseUrl};

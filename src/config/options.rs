@@ -324,7 +324,8 @@ options! {
     LEASE: LeaseUrl = units::lease, "lease" value "URL", programs &[Tick];
         "What decides which of several tickerplants with one log is active; the others are passive, answer .u.state[] and say who is active. \
          file: = the log's own lock. dynamodb://TABLE/KEY[?region=R&endpoint=URL&duration=6s&heartbeat=1s] = a lease in that table, \
-         which an active one that hangs or is cut off loses too; the log's lock is taken after it";
+         which an active one that hangs or is cut off loses too; the log's lock is taken after it. admiral:FILE.yaml = the same by \
+         the rules and the file of Admiral's pods";
     LEASE_FAILSAFE: bool = units::switch, "lease-failsafe" programs &[Tick];
         "Stay active while the store of the lease does not answer, by the lock of the log alone; without it the tickerplant steps down before \
          the lease ends";

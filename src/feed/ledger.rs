@@ -75,6 +75,13 @@ pub struct Found {
     pub log: LogState,
 }
 
+impl From<Place> for Found {
+    /// Of a tickerplant that does not say which log it is.
+    fn from(place: Place) -> Found {
+        Found { place, ..Found::default() }
+    }
+}
+
 /// Response to `.u.confirm[]`: what a tickerplant did with the updates of this connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confirmation {
@@ -144,7 +151,8 @@ impl Found {
 
 impl FeedAudit {
     /// Starts with nothing sent, at this position of the log.
-    pub fn new(at: Found) -> FeedAudit {
+    pub fn new(at: impl Into<Found>) -> FeedAudit {
+        let at = at.into();
         FeedAudit { confirmed_by: at.writer(), confirmed_at: at.place, ..FeedAudit::default() }
     }
 
@@ -276,7 +284,14 @@ impl FeedAudit {
     ///
     /// # Errors
     /// Why the log cannot be read; everything stays in doubt.
-    pub fn settle(&mut self, env: &Env, now: Found, limits: Limits, chunk_bytes: usize) -> Result<(), String> {
+    pub fn settle(
+        &mut self,
+        env: &Env,
+        now: impl Into<Found>,
+        limits: Limits,
+        chunk_bytes: usize,
+    ) -> Result<(), String> {
+        let now = now.into();
         let in_doubt = self.unconfirmed.len();
         let writer = now.writer();
         let lost = now.lacks(&self.confirmed_at, self.confirmed_by);

@@ -139,7 +139,7 @@ impl TickState {
         writer.chars(&self.note);
         writer.chars(&self.record.name);
         let LogState { id, began, samples } = self.log.clone().unwrap_or_default();
-        writer.chars(&id.map(|id| id.to_string()).unwrap_or_default());
+        writer.chars(id.map(|id| id.to_string()).unwrap_or_default());
         writer.atom_long(began.map_or(types::NULL_LONG, long));
         put_samples(writer, &samples);
     }

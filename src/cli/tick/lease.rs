@@ -1,8 +1,8 @@
 //! The lease of `--lease` in a tickerplant's life: joining the election, leaving it, and starting again as a passive process.
 
 use crate::cli::CliError;
-use crate::cli::lease::open;
-use crate::config::{LeaseUrl, Settings, options};
+use crate::cli::lease_store::Source;
+use crate::config::{Settings, options};
 use crate::election::{Election, ElectionOptions};
 use crate::env::{Disk, Env};
 use crate::lease::Terms;
@@ -34,25 +34,28 @@ impl Membership {
     /// The store is not one for leases, the durations do not fit, or this binary lacks the store.
     pub fn join(settings: &Settings, env: &Env, address: &str) -> Result<Membership, CliError> {
         let holds_without_store = settings.is_on(&options::LEASE_FAILSAFE)?;
-        let table = match settings.find(&options::LEASE)? {
-            Some(LeaseUrl::Table(table)) => table,
-            Some(LeaseUrl::File) | None if holds_without_store => {
-                return Err(CliError::Usage(
-                    "--lease-failsafe: only for a lease in a store (--lease dynamodb:)".into(),
-                ));
-            }
-            Some(LeaseUrl::File) | None => return Ok(Membership(None)),
+        let Some(url) = settings.find(&options::LEASE)? else {
+            return Membership::without_store(holds_without_store);
         };
-        let terms = Terms::new(table.duration, table.heartbeat)
+        let name = url.to_string();
+        let Some(source) = Source::of(url)? else { return Membership::without_store(holds_without_store) };
+        let terms = Terms::new(source.duration(), source.heartbeat())
             .map_err(|error| CliError::Usage(format!("--lease: {error} (duration=, heartbeat=)")))?;
         let poll_ns = terms.poll_ns.min(MAX_POLL_NS);
         let terms = Terms { holds_without_store, poll_ns, ..terms };
         // Names are never used twice: a record under this process's name is its own.
         let me = format!("{address}/{:016x}{:016x}", env.disk.draw(), env.disk.draw());
-        let url = LeaseUrl::Table(table.clone()).to_string();
-        let store = open(*table, &me, address)?;
-        let election = Election::start(env, store, ElectionOptions { me, terms, url }).map_err(CliError::failed)?;
+        let store = source.open(&me, address)?;
+        let options = ElectionOptions { me, terms, url: name };
+        let election = Election::start(env, store, options).map_err(CliError::failed)?;
         Ok(Membership(Some(Arc::new(election))))
+    }
+
+    fn without_store(holds_without_store: bool) -> Result<Membership, CliError> {
+        match holds_without_store {
+            true => Err(CliError::Usage("--lease-failsafe: only for a lease in a store (--lease dynamodb:)".into())),
+            false => Ok(Membership(None)),
+        }
     }
 
     pub fn election(&self) -> Option<&Arc<Election>> {

@@ -34,14 +34,7 @@ pub fn record(item: &Item) -> Result<LeaseRecord, String> {
     let duration_ms: u64 = text(item, DURATION)?
         .parse()
         .map_err(|_| format!("its attribute {DURATION} is not a number of milliseconds in a string"))?;
-    let epoch = match item.get(FENCE) {
-        None => Epoch::default(),
-        Some(AttributeValue::N(number)) => {
-            let epoch = number.parse().ok().filter(|epoch| *epoch < END_OF_EPOCHS);
-            Epoch(epoch.ok_or_else(|| format!("its {FENCE} is {number}"))?)
-        }
-        Some(_) => return Err(format!("its attribute {FENCE} is not a number")),
-    };
+    let epoch = epoch(item)?;
     let successor = if item.contains_key(SUCCESSOR) { Some(text(item, SUCCESSOR)?.to_string()) } else { None };
     Ok(LeaseRecord {
         owner: text(item, OWNER)?.to_string(),
@@ -52,6 +45,21 @@ pub fn record(item: &Item) -> Result<LeaseRecord, String> {
         successor,
         epoch,
     })
+}
+
+/// Reads the number of a lease; 0 if it has none.
+///
+/// # Errors
+/// It is no number, or nobody could have a higher one.
+pub fn epoch(item: &Item) -> Result<Epoch, String> {
+    match item.get(FENCE) {
+        None => Ok(Epoch::default()),
+        Some(AttributeValue::N(number)) => {
+            let epoch = number.parse().ok().filter(|epoch| *epoch < END_OF_EPOCHS);
+            epoch.map(Epoch).ok_or_else(|| format!("its {FENCE} is {number}"))
+        }
+        Some(_) => Err(format!("its attribute {FENCE} is not a number")),
+    }
 }
 
 /// A duration as the Lock Client writes it, rounded up.

@@ -6,6 +6,7 @@ use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::imds::credentials::ImdsCredentialsProvider;
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
+use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::{
@@ -53,10 +54,12 @@ pub enum Service {
     Ec2,
     CloudWatch,
     DynamoDb,
+    Sts,
 }
 
 impl Service {
-    const ALL: [Service; 4] = [Service::AutoScaling, Service::Ec2, Service::CloudWatch, Service::DynamoDb];
+    const ALL: [Service; 5] =
+        [Service::AutoScaling, Service::Ec2, Service::CloudWatch, Service::DynamoDb, Service::Sts];
 
     const fn word(self) -> &'static str {
         match self {
@@ -64,6 +67,7 @@ impl Service {
             Service::Ec2 => "EC2",
             Service::CloudWatch => "CLOUDWATCH",
             Service::DynamoDb => "DYNAMODB",
+            Service::Sts => "STS",
         }
     }
 }
@@ -73,7 +77,7 @@ impl Service {
 pub struct Endpoints {
     pub metadata: String,
     /// Overrides of the region's endpoints.
-    pub services: [Option<String>; 4],
+    pub services: [Option<String>; 5],
 }
 
 impl Endpoints {
@@ -163,6 +167,17 @@ impl Session {
         Ok(Session::with(imds, region, endpoints, credentials))
     }
 
+    /// The same session with the credentials of a role, which those of this one may assume.
+    pub async fn assume(mut self, role: &str) -> Session {
+        let mut config = self.config(Service::Sts).into_builder();
+        // The provider does not work without a clock: the system's.
+        config.set_time_source(Some(Default::default()));
+        let provider = AssumeRoleProvider::builder(role).session_name("elastick").configure(&config.build());
+        let provider = SharedCredentialsProvider::new(provider.build().await);
+        self.config = self.config.into_builder().credentials_provider(provider).build();
+        self
+    }
+
     fn with(imds: Imds, region: String, endpoints: Endpoints, credentials: SharedCredentialsProvider) -> Session {
         let is_set = |name: &str| std::env::var(name).is_ok_and(|text| text == "true");
         let times = TimeoutConfig::builder()
@@ -192,6 +207,7 @@ impl Session {
             Service::Ec2 => format!("ec2.{}", self.region),
             Service::CloudWatch => format!("monitoring.{}", self.region),
             Service::DynamoDb => format!("dynamodb.{}", self.region),
+            Service::Sts => format!("sts.{}", self.region),
         })
     }
 

@@ -69,7 +69,8 @@ fn an_instance_without_a_group_gets_an_error() {
 #[test]
 fn no_metadata_service_names_the_variable_and_the_hop_limit() {
     let nowhere = "http://127.0.0.1:9".to_string();
-    let error = Aws::open(Endpoints { metadata: nowhere, services: [None, None, None, None] }).err().expect("nobody");
+    let error =
+        Aws::open(Endpoints { metadata: nowhere, services: [None, None, None, None, None] }).err().expect("nobody");
     let message = error.to_string();
     for word in ["127.0.0.1:9", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "hop limit"] {
         assert!(message.contains(word), "{message}");
