@@ -187,6 +187,7 @@ const IMPURE_WORDS: &[&str] = &[
 
 /// Files that may read the wall clock, with their purpose. Waiting must use the monotonic clock, which cannot be set.
 const WALL: &[(&str, &str)] = &[
+    ("src/election/dynamodb/admiral.rs", "the time of a renewal, for pods of Admiral"),
     ("columns/src/sys/clock.rs", "the one place that asks the system"),
     ("sim/src/clock.rs", "the clock that does not ask the system"),
     ("src/tick/clock.rs", "the calendar and the time columns"),

@@ -100,7 +100,7 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
         return Ok(json::print(&mut std::io::stdout(), &shown)?);
     }
     let state = match (record.is_released, &record.successor, renewed) {
-        (true, None, _) => "released: whoever comes first takes it".to_string(),
+        (true, None, _) => "released: the next contender takes it".to_string(),
         (true, Some(successor), _) => format!("released for {successor}, and for anybody after its duration"),
         (false, ..) if is_kept => "nobody takes it while it has this owner".to_string(),
         (false, _, Some(after)) => format!("held: changed {} after the first look", words(after)),

@@ -4,7 +4,7 @@ from harness.process import reserve_port
 
 from .cloud import leases
 from .cloud.admiral import SKIP, Pod, Running
-from .test_lease import KEYS, LeaseScene
+from .cloud.lease_scene import KEYS, LeaseScene
 
 WAIT_S = 1
 THRESHOLD = 4

@@ -4,8 +4,8 @@ import subprocess
 
 from harness.process import reserve_port
 
+from .cloud.lease_scene import LeaseScene
 from .cloud.scene import binary
-from .test_lease import LeaseScene
 
 
 class HandOver(LeaseScene):

@@ -1,24 +1,13 @@
 """Tickerplants under a lease in a DynamoDB table: one active at a time, whatever happens to them, to the store and to answers."""
 
-import itertools
 import os
 import socket
-import signal
-import unittest
-import urllib.error
-import urllib.request
 
-from harness import kdb, tplog
-from harness.client import Connection
-from harness.cluster import GONE
 from harness.process import reserve_port
-from harness.scene import Scene, trades, update
+from harness.scene import trades, update
 
 from .cloud import leases
-from .cloud.scene import binary
-
-_numbers = itertools.count(1)
-KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+from .cloud.lease_scene import KEYS, LeaseScene
 
 
 def received(manager):
@@ -28,85 +17,6 @@ def received(manager):
             yield manager.recv(4096).decode()
     except BlockingIOError:
         return
-
-
-class LeaseScene(Scene):
-    """Tickerplants with one log directory and one lease; `kind` names the stand-in."""
-
-    kind = "dynalite"
-    environment = KEYS
-    # Long enough that a busy machine delays no renewal past it, short enough to wait for.
-    terms = "duration=3s&heartbeat=600ms"
-
-    @classmethod
-    def setUpClass(cls):
-        reason = leases.missing(cls.kind)
-        if reason:
-            raise unittest.SkipTest(f"no stand-in for DynamoDB: {reason}")
-        cls.executable = binary()
-        super().setUpClass()
-
-    def setUp(self):
-        super().setUp()
-        self.store = leases.store(self.kind)
-        self.store.heal()
-        self.addCleanup(self.store.heal)
-        self.db = self.store.client("dynamodb")
-        self.table = f"leases-{os.getpid()}-{next(_numbers)}"
-        leases.create(self.db, self.table)
-        self.seq = 0
-
-    def url(self, terms=None, table=None, key="tick", more=""):
-        place = f"region=us-east-1&endpoint={self.store.url}"
-        return f"dynamodb://{table or self.table}/{key}?{place}&{terms or self.terms}{more}"
-
-    def plant(self, name, *options, lease=None):
-        """A tickerplant that answers, and its port. Whether it is active is left to the lease."""
-        port = reserve_port()
-        process = self.tick("--lease", lease or self.url(), *options, name=name, port=port)
-        process.wait_for(rf"is passive on {port}")
-        return process, port
-
-    def active(self, process, port):
-        process.wait_for(rf"is listening on {port}")
-        return self.connect(port)
-
-    def pair(self):
-        """An active tickerplant and a passive one, with their ports, and a publisher's connection."""
-        one, port = self.plant("one")
-        feed = self.active(one, port)
-        two, other = self.plant("two")
-        return (one, port), (two, other), feed
-
-    def publish(self, feed, count=20):
-        for _ in range(count):
-            feed.ask(update("trade", trades(self.seq, 1)))
-            self.seq += 1
-
-    def state(self, port):
-        with Connection(port) as connection:
-            return connection.ask(kdb.lst(kdb.sym(".u.state"), kdb.NIL)).py()
-
-    def role(self, port):
-        """`active`, `passive`, or None while nobody answers there."""
-        try:
-            return self.state(port)["role"]
-        except GONE:
-            return None
-
-    def item(self, key="tick"):
-        return self.db.get_item(TableName=self.table, Key={"key": {"S": key}}, ConsistentRead=True).get("Item")
-
-    def page(self, port, path):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-    def logged(self):
-        [log] = [path for path in self.logs.iterdir() if path.name.startswith("sym2") and path.name[-1].isdigit()]
-        return [seq for record in tplog.read(log) for seq in record[2][4].v]
 
 
 class Pair(LeaseScene):

@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 
+from .cloud.lease_scene import KEYS, LeaseScene
 from .cloud.scene import binary
-from .test_lease import KEYS, LeaseScene
 
 
 class Tool(LeaseScene):
@@ -33,7 +33,7 @@ class Tool(LeaseScene):
         self.assertRegex(self.lease("show").stdout, r"state +held: changed")
         process.terminate()
         self.assertTrue(self.shown()["is_released"])
-        self.assertRegex(self.lease("show").stdout, r"state +released: whoever comes first takes it")
+        self.assertRegex(self.lease("show").stdout, r"state +released: the next contender takes it")
 
     def test_an_owner_that_is_well_keeps_its_lease(self):
         process, port = self.plant("one")

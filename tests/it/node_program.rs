@@ -147,7 +147,7 @@ fn an_error_in_a_file_ends_the_start() {
     let output = elastick(&["rdb", ":1", file.to_str().expect("a path")]).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("bad.q, line 2:\n'type\n  [0]  b:a+`x\n"), "{text}");
+    assert!(text.contains("bad.q, line 2:\n'type (+ was given a long and a symbol)\n  [0]  b:a+`x\n"), "{text}");
     assert!(text.lines().last().is_some_and(|line| line.trim() == "^"), "{text}");
 }
 

@@ -150,7 +150,8 @@ mod tests {
         let text = error.to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.first().is_some_and(|line| line.ends_with("bad.q, line 4:")), "{text}");
-        assert_eq!(lines.get(1..), Some(&["'type", "  [0]  b:1+`x", "          ^"][..]), "{text}");
+        let error = "'type (+ was given a long and a symbol)";
+        assert_eq!(lines.get(1..), Some(&[error, "  [0]  b:1+`x", "          ^"][..]), "{text}");
     }
 
     #[test]

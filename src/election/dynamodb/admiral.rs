@@ -91,6 +91,11 @@ impl AdmiralLayout {
     }
 }
 
+/// The time of this host's clock, which only pods of Admiral read.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
 impl Layout for AdmiralLayout {
     fn key(&self) -> Item {
         Item::from([(NAME.to_string(), AttributeValue::S(self.of.lease_name.clone()))])
@@ -154,9 +159,8 @@ impl Layout for AdmiralLayout {
             }
             LeaseWrite::Renew { from, version } => {
                 self.be_mine(&mut request, from);
-                let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
                 request.update = "SET #u = :u, #v = :v".into();
-                request.name("#u", UPDATED).number(":u", now_s).value(":v", version);
+                request.name("#u", UPDATED).number(":u", now_s()).value(":v", version);
             }
             LeaseWrite::Release { from, successor } => {
                 self.be_mine(&mut request, from);
