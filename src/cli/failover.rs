@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Time for another one to be active.
 const WITHIN: Duration = Duration::from_secs(60);
+/// Time for the former one to be passive, so that the next hand-over has a successor.
+const PASSIVE_WITHIN: Duration = Duration::from_secs(10);
 /// Interval between looks at them meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -111,6 +113,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let now = await_another(&members, active)?;
     let took = began.elapsed();
     let to = now.address.to_string();
+    let former = await_passive(&active.address);
     if is_json {
         let summary = Summary { from: &from, to: &to, epoch: now.epoch(), seconds: took.as_secs_f64() };
         return Ok(json::print(&mut std::io::stdout(), &summary)?);
@@ -118,7 +121,26 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let tip = now.state.as_ref().ok().and_then(|state| state.tip);
     let epoch = now.epoch().map_or_else(|| "?".to_string(), |epoch| epoch.to_string());
     let held = tip.map(|tip| format!(", {} updates in its log", thousands(tip))).unwrap_or_default();
-    say(is_json, &format!("{to} is active after {}: epoch {epoch}{held}", span(nanoseconds(took))))
+    say(is_json, &format!("{to} is active after {}: epoch {epoch}{held}", span(nanoseconds(took))))?;
+    match former {
+        Ok(()) => Ok(()),
+        Err(why) => say(is_json, &format!("{from} is not passive yet, and could not take over: {why}")),
+    }
+}
+
+/// Waits until the former active one is passive; otherwise returns what it said last.
+fn await_passive(address: &Address) -> Result<(), String> {
+    let began = Instant::now();
+    loop {
+        let former = Member::ask(address);
+        match former.state {
+            Ok(state) if state.role == Standing::Passive => return Ok(()),
+            state if began.elapsed() >= PASSIVE_WITHIN => {
+                return Err(state.err().unwrap_or_else(|| "it is active".into()));
+            }
+            _ => std::thread::sleep(LOOK_EVERY),
+        }
+    }
 }
 
 fn nanoseconds(time: Duration) -> u64 {

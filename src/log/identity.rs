@@ -100,11 +100,12 @@ impl Sample {
     }
 
     pub(super) fn look(&self, file: &dyn LogFile, path: &Path) -> Result<Holds, LogError> {
-        if self.entry().agrees_with(file, path)? {
-            return Ok(Holds::Yes);
-        }
+        // The size first: what is written after a read must not make its bytes differ.
         let size = file.size_bytes().map_err(LogError::io(path, "read"))?;
-        Ok(if size < self.offset_bytes.saturating_add(self.length_bytes) { Holds::NotYet } else { Holds::No })
+        if size < self.offset_bytes.saturating_add(self.length_bytes) {
+            return Ok(Holds::NotYet);
+        }
+        Ok(if self.entry().agrees_with(file, path)? { Holds::Yes } else { Holds::No })
     }
 }
 

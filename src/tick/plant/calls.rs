@@ -74,6 +74,10 @@ impl Plant {
             Function::Seq => return self.last_sequence(args, conn, writer, ctl),
             Function::Confirm => return Ok(self.confirm(conn, writer, ctl)),
             Function::State => {
+                // Its samples are of what readers of the file find there.
+                if let Err(error) = self.log.announce(false) {
+                    self.fail(&error, ctl);
+                }
                 self.state().put(writer);
                 return Ok(Called::Put);
             }
