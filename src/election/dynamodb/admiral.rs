@@ -20,14 +20,18 @@ const OWNER: &str = "leaseOwner";
 /// Seconds since 1970, by the clock of the writer.
 const UPDATED: &str = "updatedTime";
 const NOTES: &str = "notes";
-/// The process of elastick that has the lease: pods may have one name on two hosts.
+/// The process of elastick that has taken the lease, because pods may have one name on two hosts, and the owner that it wrote: with another one
+/// somebody has given the lease away by hand, or a drill has begun.
 const PROCESS: &str = "process";
+const PROCESS_POD: &str = "processPod";
 
 /// Condition: nobody has the lease.
 const NOBODY: &str = "(attribute_not_exists(#o) OR size(#o) = :zero)";
 
 /// Begins the version of a record that a pod of Admiral has put, which has none of its own.
 const OF_POD: &str = "pod:";
+/// Stands between the version of a record and an owner that was put into it by hand. No version has it.
+const BY_HAND: char = '!';
 
 /// A process under Admiral's rules.
 pub struct AdmiralLayout {
@@ -48,8 +52,14 @@ impl AdmiralLayout {
     fn take(&self, request: &mut Request, version: &str, epoch: Epoch) {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         request.update =
-            "SET #o = :o, #p = :p, #u = :u, #v = :v, #f = :f, #n = if_not_exists(#n, :n) REMOVE #su".into();
-        request.name("#o", OWNER).name("#p", PROCESS).name("#u", UPDATED).name("#v", VERSION).name("#f", FENCE);
+            "SET #o = :o, #p = :p, #pp = :o, #u = :u, #v = :v, #f = :f, #n = if_not_exists(#n, :n) REMOVE #su".into();
+        request
+            .name("#o", OWNER)
+            .name("#p", PROCESS)
+            .name("#pp", PROCESS_POD)
+            .name("#u", UPDATED)
+            .name("#v", VERSION)
+            .name("#f", FENCE);
         request.name("#n", NOTES).name("#su", SUCCESSOR);
         request.value(":o", &self.of.pod_identifier).value(":p", &self.me).value(":v", version);
         request.value(":n", &format!("Created at {now_s}"));
@@ -77,8 +87,13 @@ impl AdmiralLayout {
                 }
             }
             None => {
+                let (version, owner) = from.split_once(BY_HAND).map_or((from, None), |(v, owner)| (v, Some(owner)));
                 request.condition = "attribute_exists(#k) AND #v = :from".into();
-                request.value(":from", from);
+                request.value(":from", version);
+                if let Some(owner) = owner {
+                    request.condition.push_str(" AND #o = :owner");
+                    request.name("#o", OWNER).value(":owner", owner);
+                }
             }
         }
     }
@@ -86,8 +101,8 @@ impl AdmiralLayout {
     /// Condition: besides, it is this process's own.
     fn be_mine(&self, request: &mut Request, from: &str) {
         AdmiralLayout::be_in(request, from);
-        request.condition.push_str(" AND #o = :pod AND #p = :me");
-        request.name("#o", OWNER).name("#p", PROCESS).value(":pod", &self.of.pod_identifier).value(":me", &self.me);
+        request.condition.push_str(" AND #o = #pp AND #p = :me");
+        request.name("#o", OWNER).name("#pp", PROCESS_POD).name("#p", PROCESS).value(":me", &self.me);
     }
 }
 
@@ -115,20 +130,25 @@ impl Layout for AdmiralLayout {
             Some(AttributeValue::S(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
             Some(_) => Err(format!("its attribute {name} is not a string")),
         };
-        let (pod, version, process) = (text(OWNER)?, text(VERSION)?, text(PROCESS)?);
+        let (pod, version) = (text(OWNER)?, text(VERSION)?);
+        let (process, process_pod) = (text(PROCESS)?, text(PROCESS_POD)?);
         let updated = match item.get(UPDATED) {
             Some(AttributeValue::N(number)) if number.parse::<i64>().is_ok() => number,
             Some(_) => return Err(format!("its attribute {UPDATED} is not a whole number of seconds")),
             None => return Err(format!("it has no attribute {UPDATED}")),
         };
         let epoch = super::item::epoch(item)?;
-        let version = version.unwrap_or_else(|| format!("{OF_POD}{updated}:{}", pod.as_deref().unwrap_or_default()));
-        let of_elastick = !version.starts_with(OF_POD);
+        let is_own = version.is_some() && pod == process_pod;
+        let version = match (version, &pod) {
+            (None, pod) => format!("{OF_POD}{updated}:{}", pod.as_deref().unwrap_or_default()),
+            (Some(version), Some(pod)) if !is_own => format!("{version}{BY_HAND}{pod}"),
+            (Some(version), _) => version,
+        };
         // Nobody takes the lease of that pod: it is there so that all are passive.
         let is_drill = pod.as_deref() == Some(SKIP_LEASE_POD);
         Ok(LeaseRecord {
             is_released: pod.is_none(),
-            owner: process.filter(|_| of_elastick && !is_drill).or(pod).unwrap_or_default(),
+            owner: process.filter(|_| is_own).or(pod).unwrap_or_default(),
             version,
             lease_ns: if is_drill { u64::MAX } else { self.lease_ns() },
             successor: text(SUCCESSOR)?,
@@ -235,6 +255,7 @@ mod tests {
             (NAME, s("tick")),
             (OWNER, s("pod-1")),
             (PROCESS, s("a:1/7")),
+            (PROCESS_POD, s("pod-1")),
             (VERSION, s("a:1/7#1")),
             (UPDATED, n("17")),
             (FENCE, n("4")),
@@ -246,9 +267,20 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_that_was_put_into_the_record_by_hand_counts() {
+        let mut given = item(&[(NAME, s("tick")), (OWNER, s("pod-9")), (UPDATED, n("17"))]);
+        given.insert(PROCESS.into(), s("a:1/7"));
+        given.insert(PROCESS_POD.into(), s("pod-1"));
+        given.insert(VERSION.into(), s("a:1/7#1"));
+        let record = layout().record(&given).unwrap();
+        assert_eq!((record.owner.as_str(), record.version.as_str()), ("pod-9", "a:1/7#1!pod-9"));
+    }
+
+    #[test]
     fn nobody_takes_the_lease_during_a_drill() {
         let mut drill = item(&[(NAME, s("tick")), (OWNER, s(SKIP_LEASE_POD)), (UPDATED, n("17"))]);
         drill.insert(PROCESS.into(), s("a:1/7"));
+        drill.insert(PROCESS_POD.into(), s("pod-1"));
         drill.insert(VERSION.into(), s("a:1/7#1"));
         let record = layout().record(&drill).unwrap();
         assert_eq!((record.owner.as_str(), record.lease_ns, record.is_released), (SKIP_LEASE_POD, u64::MAX, false));

@@ -52,7 +52,7 @@ pub mod check {
 
     /// DynamoDB rejects a request with an unused name or value, or an undefined one.
     pub fn all_are_used_and_defined(layout: &dyn Layout) {
-        for write in ["v1", "pod:17:pod-2", "pod:17:"].into_iter().flat_map(writes) {
+        for write in ["v1", "pod:17:pod-2", "pod:17:", "v1!pod-9"].into_iter().flat_map(writes) {
             let request = layout.request(&write);
             let text = format!("{} {}", request.update, request.condition);
             let used: BTreeSet<&str> = text
