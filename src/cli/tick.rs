@@ -284,7 +284,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     drop(reactor);
     if !is_asked {
         let log = place.as_ref().map(|(dir, src)| Place { disk: &*env.disk, dir, src });
-        membership.start_again(hand_over.zip(log))?;
+        membership.start_again(hand_over.zip(log), &asked)?;
     }
     match failure {
         Some(failure) => Err(CliError::Failed(failure)),

@@ -106,6 +106,15 @@ class HandOver(Pair):
         with Connection(self.ports[at]) as connection:
             return list(connection.ask("exec state from .u.asg.tab").v) == ["live"]
 
+    def test_it_ends_when_asked_to_while_nobody_takes_over(self):
+        own = self.directory / "own"
+        own.mkdir()
+        process = self.tick("--lease", "file:", name="alone", logs=own)
+        self.connect(process).ask(kdb.lst(kdb.sym(".u.failover"), kdb.NIL))
+        process.wait_for("handing over on request")
+        self.assertEqual(process.terminate(), 0)
+        self.assertNotIn("starting again", process.printed())
+
 
 class Forwarding(Pair):
     options = ("--forward",)

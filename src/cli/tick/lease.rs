@@ -7,11 +7,13 @@ use crate::election::{Election, ElectionOptions};
 use crate::env::{Disk, Env};
 use crate::lease::Terms;
 use crate::log::Active;
+use crate::net::signals;
 use crate::tick::plant::HandOver;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The own executable, whatever has happened to its path.
@@ -63,22 +65,27 @@ impl Membership {
     }
 
     /// After the log was closed: if that was because the lease is lost, or for a hand-over, replaces this process by a passive one with the same
-    /// arguments. Returns if the process has to end.
+    /// arguments. Returns if the process has to end, also because it was `asked` to meanwhile.
     ///
     /// # Errors
     /// The process cannot be replaced.
-    pub fn start_again(self, hand_over: Option<(HandOver, Place<'_>)>) -> Result<(), CliError> {
+    pub fn start_again(self, hand_over: Option<(HandOver, Place<'_>)>, asked: &AtomicBool) -> Result<(), CliError> {
         match (self.election(), hand_over) {
             (election, Some((HandOver { successor, epoch }, log))) => {
                 if election.is_some_and(|election| !election.hand_over(successor)) {
                     tracing::warn!("the lease may not be released: another process waits until it is over");
                 }
-                log.await_another(epoch);
+                log.await_another(epoch, asked);
             }
             (Some(election), None) if election.tenure().has_left() => {
                 election.give_back(LEAVE_MAX);
             }
             (_, None) => return Ok(()),
+        }
+        // A signal before this line ends the process in order; one after it at once, since it is the second one. The new program has other handlers, and
+        // would never learn of a signal that these have taken.
+        if asked.swap(true, Ordering::SeqCst) {
+            return Ok(());
         }
         tracing::info!("starting again as a passive tickerplant");
         let mut arguments = std::env::args_os();
@@ -97,9 +104,12 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// Waits until another process has the log, under a higher epoch than `before`. Without a store, this one would have its lock again at once.
-    fn await_another(&self, before: u64) {
+    fn await_another(&self, before: u64, asked: &AtomicBool) {
         let began = Instant::now();
         while began.elapsed() < TAKEN_WITHIN {
+            if signals::is_asked(asked) {
+                return;
+            }
             let active = Active::read(self.disk, self.dir, self.src);
             if let Ok(Some(active)) = active.map(|active| active.filter(|active| active.epoch > before)) {
                 return tracing::info!(epoch = active.epoch, "handed over: {} has the log", active.process);
