@@ -38,7 +38,7 @@ class AtATerminal(unittest.TestCase):
     def test_a_line_is_answered_and_the_next_is_asked_for(self):
         q = self.session()
         self.answer(q, "6*7", "42")
-        self.answer(q, "1+`a", "'type")
+        self.answer(q, "1+`a", "'type (+ was given a long and a symbol)")
 
     def test_lines_typed_ahead_are_kept(self):
         q = self.session()
@@ -177,7 +177,7 @@ class Piped(unittest.TestCase):
 
     def test_an_error_is_shown_and_the_next_line_runs(self):
         code, out, _ = piped("1+`a\n2\n")
-        self.assertEqual((code, out), (0, "'type\n  [0]  1+`a\n        ^\n2\n"))
+        self.assertEqual((code, out), (0, "'type (+ was given a long and a symbol)\n  [0]  1+`a\n        ^\n2\n"))
 
     def test_a_line_that_leaves_a_bracket_open_takes_no_other_with_it(self):
         code, out, _ = piped("f:{1+\n2+2\n3+3\n")
@@ -185,7 +185,7 @@ class Piped(unittest.TestCase):
 
     def test_a_function_made_in_another_goes_by_its_name_in_traces(self):
         _, out, _ = piped('f0:{{("hi";x+y)}[x*2;"there"]}\nf0[2]\n')
-        self.assertEqual(out, "'type\n  [2]  f0@:{(\"hi\";x+y)}\n                   ^\n")
+        self.assertEqual(out, "'type (+ was given a long and a string)\n  [2]  f0@:{(\"hi\";x+y)}\n                   ^\n")
 
     def test_what_runs_is_shown_innermost_first(self):
         _, out, _ = piped("f:{{.Q.bt[];x*2}x+1}\nf 4\n")
@@ -222,7 +222,7 @@ class Piped(unittest.TestCase):
         (self.folder / "bad.q").write_text("a:1\n\nf:{x+`a}\nf 2\n")
         _, out, _ = piped("a\n", "bad.q", directory=self.folder)
         first, place, caret, a = out.splitlines()
-        self.assertEqual((first, a), ("'type", "1"))
+        self.assertEqual((first, a), ("'type (+ was given a long and a symbol)", "1"))
         self.assertTrue(place.endswith("bad.q:3: f:{x+`a}") and place.startswith("  [3]  /"), place)
         self.assertEqual(place[len(caret) - 1], "+")
 
@@ -231,7 +231,7 @@ class Piped(unittest.TestCase):
         _, out, _ = piped(made + "-11!L\n@[-11!;L;{x}]\n-11!(1;L)\n", directory=self.folder)
         lines = out.splitlines()
         self.assertEqual(lines[0][-1:], "i")
-        self.assertIn("'type (message 2 of the log: `upd`t`a)", lines)
+        self.assertIn("'type (neg was given a symbol; message 2 of the log: `upd`t`a)", lines)
         self.assertEqual(lines[-2:], ['"type"', "1"])
 
     def test_results_in_a_script_are_shown_on_one_line(self):
@@ -286,7 +286,7 @@ class AsAServer(unittest.TestCase):
     def test_a_remote_console_types_into_it(self):
         port = self.serve("f:{x+1}")
         code, out, _ = piped("f 1\nf`a\n\\c\n", f"127.0.0.1:{port}")
-        self.assertEqual((code, out), (0, "2\n'type\n  [1]  f:{x+1}\n           ^\n25 2000i\n"))
+        self.assertEqual((code, out), (0, "2\n'type (+ was given a symbol and a long)\n  [1]  f:{x+1}\n           ^\n25 2000i\n"))
 
 
 class ConnectedToAProcess(unittest.TestCase):
@@ -330,7 +330,7 @@ class ConnectedToAProcess(unittest.TestCase):
         console.wait_for(self.prompt)
         self.assertEqual(other.ask(chars("n+1")).v, 42)
         self.answer(console, "n+2", "43")
-        self.answer(console, "1+`a", "'type")
+        self.answer(console, "1+`a", "'type (+ was given a long and a symbol)")
 
     def test_tab_completes_names_of_the_process(self):
         port = self.serve("prices:([]averylongcolumn:1 2);averylongfunction:{x+1}")
@@ -338,14 +338,14 @@ class ConnectedToAProcess(unittest.TestCase):
         self.answer(console, before_the_end("exec sum averylongc", " from prices"), "3")
         self.answer(console, "averylongf\t 1", "2")
         # A table that is new since: an error makes the console ask again.
-        self.answer(console, "newprices:([]anewcolumn:4 5);1+`a", "'type")
+        self.answer(console, "newprices:([]anewcolumn:4 5);1+`a", "'type (+ was given a long and a symbol)")
         self.answer(console, before_the_end("exec sum anewc", " from newprices"), "9")
 
     def test_a_process_that_does_not_tell_its_names_is_asked_once(self):
         port = self.serve("n:0;.z.pg:{n+:1;$[x like\"*tables*\";'`access;value x]}")
         console = self.console(port)
         self.answer(console, "n", "2")
-        self.answer(console, "1+`a", "'type")
+        self.answer(console, "1+`a", "'type (+ was given a long and a symbol)")
         self.answer(console, "n", "4")
 
     def test_pasted_lines_after_the_one_that_was_stopped_do_not_run(self):
