@@ -74,11 +74,7 @@ impl Plant {
             Function::Seq => return self.last_sequence(args, conn, writer, ctl),
             Function::Confirm => return Ok(self.confirm(conn, writer, ctl)),
             Function::State => {
-                // Its samples are of what readers of the file find there.
-                if let Err(error) = self.log.announce(false) {
-                    self.fail(&error, ctl);
-                }
-                self.state().put(writer);
+                self.readable_state(ctl).put(writer);
                 return Ok(Called::Put);
             }
             Function::FailOver => self.hand_over(args)?,

@@ -3,6 +3,7 @@
 use super::Plant;
 use crate::lease::OwnerName;
 use crate::log::LogWriter;
+use crate::net::Links;
 use crate::protocol::{LogState, Standing, TickState};
 use crate::q::QError;
 use crate::tick::core::Reason;
@@ -67,8 +68,16 @@ impl Plant {
         Ok(())
     }
 
+    /// As [`Plant::state`], once readers of the log's file find there what the samples are of.
+    pub(super) fn readable_state(&mut self, ctl: &mut dyn Links) -> TickState {
+        if let Err(error) = self.log.announce(false) {
+            self.fail(&error, ctl);
+        }
+        self.state()
+    }
+
     /// Returns whether this tickerplant is active, which it is as long as it may log updates. Without a log there is no passive one.
-    pub(super) fn state(&self) -> TickState {
+    fn state(&self) -> TickState {
         let is_active = !self.log.has_failed() && !self.is_over;
         TickState {
             role: if is_active { Standing::Active } else { Standing::Passive },
