@@ -5,7 +5,7 @@ use super::{CliError, json, settings_of};
 use crate::cli::lease_store::Source;
 use crate::config::{Program, options};
 use crate::election::Store;
-use crate::lease::{LeaseRecord, LeaseWrite, Written};
+use crate::lease::{Copies, LeaseRecord, LeaseWrite, Written};
 use crate::monitor::text::span;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
@@ -32,6 +32,10 @@ pub fn command() -> Command {
         .long("now")
         .action(ArgAction::SetTrue)
         .help("Do not wait for a renewal first: the owner's host is known to be off");
+    let accept_loss = Arg::new("accept-loss").long("accept-loss").action(ArgAction::SetTrue).help(
+        "Where each tickerplant has a copy of the log (--follow): let any copy go on, also one that lacks acknowledged updates, because the \
+         hosts of the complete ones are lost",
+    );
     let release = Command::new("release")
         .about(
             "Give back the lease of an owner that is gone, so that a passive tickerplant takes it at once. Waits for half of the lease's duration \
@@ -39,7 +43,8 @@ pub fn command() -> Command {
         )
         .arg(url())
         .arg(owner)
-        .arg(now);
+        .arg(now)
+        .arg(accept_loss);
     Command::new(Program::Lease.name())
         .about("Show a lease in a DynamoDB table, or give it back for an owner that is gone")
         .subcommand_required(true)
@@ -64,7 +69,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     };
     match action {
         "show" => show(&source, settings_of(Program::Lease, matches)?.is_on(&options::JSON)?),
-        _ => release(&source, text("owner"), matches.get_flag("now")),
+        _ => release(&source, text("owner"), (matches.get_flag("now"), matches.get_flag("accept-loss"))),
     }
 }
 
@@ -76,6 +81,8 @@ struct Shown<'a> {
     duration_s: f64,
     is_released: bool,
     successor: Option<&'a str>,
+    /// Copies of the log that have every acknowledged update; empty where there is one log.
+    copies: Vec<&'a str>,
     /// From the first look to the first renewal; `None` if there was none for the whole duration.
     renewed_after_s: Option<f64>,
 }
@@ -95,6 +102,7 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
             duration_s: lasts.as_secs_f64(),
             is_released: record.is_released,
             successor: record.successor.as_deref(),
+            copies: record.copies.names().map(String::as_str).collect(),
             renewed_after_s: renewed.map(|after| after.as_secs_f64()),
         };
         return Ok(json::print(&mut std::io::stdout(), &shown)?);
@@ -106,12 +114,15 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
         (false, _, Some(after)) => format!("held: changed {} after the first look", words(after)),
         (false, _, None) => format!("over: not renewed for {}", words(lasts)),
     };
-    let rows = [
+    let mut rows = vec![
         ("owner", record.owner.clone()),
         ("epoch", record.epoch.0.to_string()),
         ("duration", if is_kept { String::new() } else { words(lasts) }),
         ("state", state),
     ];
+    if !record.copies.is_empty() {
+        rows.push(("copies", record.copies.to_string()));
+    }
     let mut out = std::io::stdout().lock();
     for (name, value) in rows {
         writeln!(out, "{name:<9} {value}")?;
@@ -119,15 +130,20 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn release(source: &Source, owner: &str, at_once: bool) -> Result<(), CliError> {
+fn release(source: &Source, owner: &str, (at_once, accepts_loss): (bool, bool)) -> Result<(), CliError> {
     let failed = |text: String| Err(CliError::Failed(text));
     let mut store = source.open(owner, "")?;
     let Some(record) = read(&mut *store)? else { return failed("nobody has taken this lease yet".into()) };
     if record.owner != owner {
         return failed(format!("its owner is {}", record.owner));
     }
-    if record.is_released {
+    if record.is_released && !accepts_loss {
         return failed("it is released already".into());
+    }
+    if accepts_loss && record.copies.is_empty() {
+        return failed(
+            "--accept-loss: the lease names no copies of the log: its tickerplants have a common directory".into(),
+        );
     }
     if record.lease_ns == u64::MAX {
         return failed(format!("{owner} is no process: put another owner into the table"));
@@ -141,7 +157,8 @@ fn release(source: &Source, owner: &str, at_once: bool) -> Result<(), CliError> 
             return failed(format!("{owner} is not gone, the lease changed after {words}: use elastick failover"));
         }
     }
-    let write = LeaseWrite::Release { from: record.version.clone(), successor: None };
+    let copies = accepts_loss.then(Copies::any);
+    let write = LeaseWrite::Release { from: record.version.clone(), successor: None, copies };
     match store.write(&write, CALL_WITHIN).map_err(CliError::failed)? {
         Written::Applied => Ok(writeln!(std::io::stdout(), "released: a passive tickerplant takes it now")?),
         Written::Refused => failed("the lease has changed meanwhile: nothing is released".into()),

@@ -7,7 +7,8 @@ use super::tenure::{Ends, Known, Tenure, View};
 use crate::env::Env;
 use crate::env::task::{Due, Running, Task};
 use crate::lease::{
-    Epoch, Lease, LeaseAction, LeaseEvent, LeaseRecord, LeaseWrite, Left, OwnerName, Standing, Terms, Unanswered,
+    Copies, Epoch, Lease, LeaseAction, LeaseEvent, LeaseRecord, LeaseWrite, Left, OwnCopy, OwnerName, Standing, Terms,
+    Unanswered,
 };
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -25,6 +26,8 @@ pub struct ElectionOptions {
     /// Name of this process, which no process has had before.
     pub me: OwnerName,
     pub terms: Terms,
+    /// The own copy of the log, if each process has one.
+    pub copy: Option<OwnCopy>,
     /// URL of the lease, for reports.
     pub url: String,
 }
@@ -43,12 +46,13 @@ impl Election {
     /// # Errors
     /// The system has no thread left.
     pub fn start(env: &Env, store: Box<dyn Store>, options: ElectionOptions) -> io::Result<Election> {
-        let ElectionOptions { me, terms, url } = options;
+        let ElectionOptions { me, terms, copy, url } = options;
         let tenure = Arc::new(Tenure::new(url, me.clone(), Arc::clone(&env.clock)));
         let (inputs, received) = channel();
         let (calls, jobs) = sync_channel(1);
         let caller = Caller::new(store, Arc::clone(&env.clock), jobs, inputs.clone());
-        let driver = Driver::new(Lease::new(me, terms, tenure.now_ns()), terms, received, calls, Arc::clone(&tenure));
+        let lease = Lease::new(me, terms, tenure.now_ns()).with_copy(copy);
+        let driver = Driver::new(lease, terms, received, calls, Arc::clone(&tenure));
         let running =
             [env.spawner.spawn("lease-store", Box::new(caller))?, env.spawner.spawn("lease", Box::new(driver))?];
         Ok(Election { inputs, tenure, terms, _running: Mutex::new(running) })
@@ -61,6 +65,12 @@ impl Election {
     /// The log has this epoch of another process ([`LeaseEvent::LogEpoch`]).
     pub fn log_epoch(&self, epoch: Epoch) {
         self.event(LeaseEvent::LogEpoch(epoch));
+    }
+
+    /// Lets the record name these copies of the log, while this process holds the lease. [`View::named`] has the number of the last request
+    /// that was carried out.
+    pub fn name_copies(&self, request: u64, copies: Copies) {
+        self.event(LeaseEvent::Copies { request, copies });
     }
 
     /// The log is closed, or was never opened, after the process had to step down.
@@ -167,6 +177,10 @@ impl Driver {
                     tracing::info!("{}: this process has the lease, with epoch {epoch}", self.tenure.name());
                     (self.view.lead, self.view.left) = (Some(epoch), None);
                 }
+                LeaseAction::Copies { request, copies } => {
+                    tracing::info!("copies of the log with every acknowledged update, as the lease has it: {copies}");
+                    self.view.named = request;
+                }
                 LeaseAction::Danger { left_ns } => {
                     self.is_in_danger = true;
                     let left = Duration::from_nanos(left_ns);
@@ -254,6 +268,7 @@ impl Driver {
             Standing::Passive => renewed_ns = self.lease.seen().map(|(_, since_ns)| since_ns),
             Standing::Closing => {}
         }
+        self.view.barrier = (standing == Standing::Passive).then(|| self.lease.barrier()).flatten();
         self.view.is_settled = standing == Standing::Passive && self.call.is_none();
         let is_in_danger = self.is_in_danger && matches!(ends, Ends::At(_));
         self.tenure.set(Known { view: self.view.clone(), renewed_ns, is_in_danger }, ends);

@@ -1,13 +1,13 @@
 //! What other threads read of the lease.
 
-use crate::lease::{Epoch, Left, OwnerName};
+use crate::lease::{Barrier, Epoch, Left, OwnerName};
 use crate::protocol::LeaseState;
 use crate::sys::clock::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Called when the process has to step down.
+/// Called when the process becomes active or has to step down.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// When the lease ends if it is not renewed.
@@ -40,6 +40,10 @@ pub struct View {
     pub trouble: Option<String>,
     /// Calls of the store that failed.
     pub failures: u64,
+    /// Last request for copies that the record is to name that was carried out ([`crate::lease::LeaseAction::Copies`]).
+    pub named: u64,
+    /// Why a passive process may not take the lease.
+    pub barrier: Option<Barrier>,
     /// Why this process had to step down.
     pub left: Option<Left>,
     /// Nothing is under way: passive, and no call without an answer.
@@ -76,7 +80,7 @@ impl View {
                 "the lease is over and not renewed ({cause}); active by the lock of the log alone (--lease-failsafe)"
             )),
             Some(left) => Some(format!("the lease is renewed late and ends in {} ms: {cause}", left.as_millis())),
-            None => why.map(String::from),
+            None => why.map(String::from).or_else(|| self.barrier.as_ref().map(Barrier::to_string)),
         }
     }
 }
@@ -139,8 +143,9 @@ impl Tenure {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.left.is_some()
     }
 
-    /// Calls `waker` once the process has to step down, at once if it has to already.
-    pub fn on_step_down(&self, waker: Waker) {
+    /// Calls `waker` whenever the process becomes active or has to step down, or its record names other copies; at once if it has to step down
+    /// already.
+    pub fn on_change(&self, waker: Waker) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let has_left = known.0.view.left.is_some();
         known.1 = Some(Arc::clone(&waker));
@@ -158,7 +163,9 @@ impl Tenure {
         };
         self.ends_ns.store(ends_ns, Ordering::Release);
         let mut shared = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let waker = (shared.0.view.left != known.view.left).then(|| shared.1.clone()).flatten();
+        let (before, now) = (&shared.0.view, &known.view);
+        let is_other = (before.lead, before.left, before.named) != (now.lead, now.left, now.named);
+        let waker = is_other.then(|| shared.1.clone()).flatten();
         shared.0 = known;
         drop(shared);
         self.changed.notify_all();

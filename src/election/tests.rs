@@ -6,7 +6,7 @@ use super::set_clock::SetClock;
 use super::store::StoreError;
 use super::tenure::Tenure;
 use crate::env::task::Task;
-use crate::lease::{Epoch, Lease, LeaseEvent, LeaseRecord, LeaseWrite, Left, Terms, Written};
+use crate::lease::{Copies, Epoch, Lease, LeaseEvent, LeaseRecord, LeaseWrite, Left, Terms, Written};
 use crate::sys::clock::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +129,7 @@ fn without_renewals_the_process_warns_and_steps_down() {
     bench.lead();
     let woken = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&woken);
-    bench.tenure.on_step_down(Arc::new(move || shared.store(true, Ordering::SeqCst)));
+    bench.tenure.on_change(Arc::new(move || shared.store(true, Ordering::SeqCst)));
     bench.at(SECOND_NS);
     let renewal = bench.job();
     bench.answer(renewal.number, Answer::Wrote(Err(failed())));
@@ -179,6 +179,7 @@ fn a_passive_process_knows_the_owner() {
         is_released: false,
         successor: None,
         epoch: Epoch(4),
+        copies: Copies::default(),
     };
     bench.answer(read.number, Answer::Read(Ok(Some(record))));
     let state = bench.tenure.state();

@@ -1,5 +1,6 @@
 //! Events and actions of a lease.
 
+use super::copies::Copies;
 use super::epoch::Epoch;
 use super::record::{LeaseRecord, LeaseWrite, OwnerName};
 
@@ -34,6 +35,8 @@ pub enum LeaseEvent {
     StepDown { successor: Option<OwnerName> },
     /// The log is closed after [`LeaseAction::StepDown`].
     Closed,
+    /// The active process wants the record to name these copies. Requests are numbered from 1.
+    Copies { request: u64, copies: Copies },
     /// Whether a passive process must leave the lease alone.
     Pause(bool),
 }
@@ -67,6 +70,11 @@ pub enum LeaseAction {
     },
     /// A renewal succeeded after [`LeaseAction::Danger`] or [`LeaseAction::Hold`].
     Safe,
+    /// The record names the copies of this request, the last one, and no write that was sent before can change that any more.
+    Copies {
+        request: u64,
+        copies: Copies,
+    },
     /// The store has not answered for a whole lease, and the process stays active by its lock on the log.
     Hold,
     /// This process is not active any more: accept nothing, close the log, then step [`LeaseEvent::Closed`].

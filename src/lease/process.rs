@@ -1,5 +1,6 @@
 //! The lease of one process: when it calls the store, becomes active and steps down.
 
+use super::copies::{Barrier, Copies, OwnCopy};
 use super::epoch::Epoch;
 use super::event::{LeaseAction, LeaseEvent, Left, Unanswered, Written};
 use super::record::{LeaseRecord, LeaseWrite, OwnerName, RecordVersion};
@@ -38,6 +39,11 @@ struct Owned {
     is_unsure: bool,
     is_in_danger: bool,
     is_held: bool,
+    /// Copies that the record names, as far as is known, and those that it is to name.
+    copies: Copies,
+    wanted: Copies,
+    /// The request for them, until it is known to be carried out.
+    request: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +76,10 @@ pub enum Standing {
 pub struct Lease {
     me: OwnerName,
     terms: Terms,
+    /// The own copy of the log; `None` where there is one log.
+    copy: Option<OwnCopy>,
+    /// Since when a process without a log has found no record.
+    absent_since_ns: Option<u64>,
     /// Versions drawn so far; with the name, which no other process has, they are unique.
     drawn: u64,
     /// Highest epoch known from the log.
@@ -91,6 +101,8 @@ impl Lease {
         Lease {
             me,
             terms,
+            copy: None,
+            absent_since_ns: None,
             drawn: 0,
             floor: Epoch::default(),
             call: None,
@@ -102,8 +114,31 @@ impl Lease {
         }
     }
 
+    /// For a process with a log of its own, which it may continue only while the record names it.
+    pub fn with_copy(self, copy: Option<OwnCopy>) -> Lease {
+        Lease { copy, ..self }
+    }
+
     pub fn name(&self) -> &str {
         &self.me
+    }
+
+    /// Why a passive process could not take the lease; `None` if it could, as far as is known.
+    pub fn barrier(&self) -> Option<Barrier> {
+        self.barrier_of(&self.seen()?.0.copies)
+    }
+
+    fn barrier_of(&self, copies: &Copies) -> Option<Barrier> {
+        match &self.copy {
+            None => (!copies.is_empty()).then_some(Barrier::OfCopies),
+            Some(_) if copies.is_empty() => Some(Barrier::NoCopies),
+            Some(copy) => (!copies.allow(&copy.name)).then(|| Barrier::NotNamed(copies.clone())),
+        }
+    }
+
+    /// Copies that a record names once this process has taken the lease.
+    fn own_copies(&self) -> Option<Copies> {
+        self.copy.as_ref().map(|copy| Copies::of([copy.name.clone()]))
     }
 
     pub fn standing(&self) -> Standing {
@@ -197,6 +232,12 @@ impl Lease {
                     self.next_ns = now_ns;
                 }
             }
+            LeaseEvent::Copies { request, copies } => {
+                if let Role::Active(owned) = &mut self.role {
+                    (owned.wanted, owned.request) = (copies, Some(request));
+                    self.next_ns = now_ns;
+                }
+            }
             LeaseEvent::Pause(is_paused) => self.is_paused = is_paused,
         }
         self.check_end(now_ns, &mut actions);
@@ -258,13 +299,16 @@ impl Lease {
             Role::Active(owned) if owned.epoch <= floor => match floor.next() {
                 Some(epoch) => {
                     let from = owned.version.clone();
-                    Some(LeaseWrite::Take { from, was_released: false, version: draw(me, drawn), epoch })
+                    Some(LeaseWrite::Take { from, was_released: false, version: draw(me, drawn), epoch, copies: None })
                 }
                 None => return self.step_down(Left::NoEpoch, None, actions),
             },
-            Role::Active(owned) => Some(LeaseWrite::Renew { from: owned.version.clone(), version: draw(me, drawn) }),
+            Role::Active(owned) => {
+                let copies = Some(&owned.wanted).filter(|wanted| **wanted != owned.copies).cloned();
+                Some(LeaseWrite::Renew { from: owned.version.clone(), version: draw(me, drawn), copies })
+            }
             Role::Closing(Closing { owned: Some(owned), successor, .. }) => {
-                Some(LeaseWrite::Release { from: owned.version.clone(), successor: successor.clone() })
+                Some(LeaseWrite::Release { from: owned.version.clone(), successor: successor.clone(), copies: None })
             }
             Role::Closing(_) => return,
         };
@@ -286,7 +330,7 @@ impl Lease {
         match (&mut self.role, record) {
             (Role::Passive { .. }, record) => self.found(record, now_ns, actions),
             (Role::Active(owned), Some(record)) if is_mine => {
-                let is_renewed = owned.recognise(record, now_ns);
+                let is_renewed = owned.recognise(record, now_ns, actions);
                 // Unchanged: the renewal was lost or refused, and refusals without a reason must not follow one another at once.
                 let after_ns = now_ns.saturating_add(self.terms.retry_ns);
                 self.next_ns = if is_renewed { owned.sent_ns.saturating_add(heartbeat_ns) } else { after_ns };
@@ -295,7 +339,7 @@ impl Lease {
             }
             (Role::Active(_), _) => self.step_down(Left::Taken, None, actions),
             (Role::Closing(Closing { owned: Some(owned), .. }), Some(record)) if is_mine => {
-                owned.recognise(record, now_ns);
+                owned.recognise(record, now_ns, &mut Vec::new());
                 self.next_ns = now_ns;
             }
             (Role::Closing(closing), _) => (closing.owned, self.next_ns) = (None, now_ns),
@@ -312,15 +356,24 @@ impl Lease {
     /// A passive process has read the record: waits, or takes the lease.
     fn found(&mut self, record: Option<LeaseRecord>, now_ns: u64, actions: &mut Vec<LeaseAction>) {
         self.next_ns = now_ns.saturating_add(self.terms.poll_ns);
+        let (copies, may_take) = (self.own_copies(), !self.is_paused);
+        let is_barred = record.as_ref().is_some_and(|record| self.barrier_of(&record.copies).is_some());
         let Role::Passive { seen } = &mut self.role else { return };
         let Some(record) = record else {
             *seen = None;
-            if let Some(epoch) = self.floor.next().filter(|_| !self.is_paused) {
+            // A process that has a log must not follow one that has none.
+            let waits_ns = self.copy.as_ref().filter(|copy| copy.is_empty).map(|_| {
+                let since_ns = *self.absent_since_ns.get_or_insert(now_ns);
+                since_ns.saturating_add(self.terms.lease_ns).saturating_sub(now_ns)
+            });
+            let may_create = may_take && waits_ns.is_none_or(|left_ns| left_ns == 0);
+            if let Some(epoch) = self.floor.next().filter(|_| may_create) {
                 let version = draw(&self.me, &mut self.drawn);
-                self.send(Some(LeaseWrite::Create { version, epoch }), now_ns, actions);
+                self.send(Some(LeaseWrite::Create { version, epoch, copies }), now_ns, actions);
             }
             return;
         };
+        self.absent_since_ns = None;
         let since_ns = match seen {
             Some(seen) if seen.record.version == record.version && seen.record.is_released == record.is_released => {
                 seen.since_ns
@@ -335,12 +388,13 @@ impl Lease {
         if !is_over {
             self.next_ns = self.next_ns.min(since_ns.saturating_add(record.lease_ns));
         }
-        let may_take = (is_over || is_free) && !self.is_paused;
+        let may_take = may_take && (is_over || is_free) && !is_barred;
         let write = record.epoch.max(self.floor).next().filter(|_| may_take).map(|epoch| LeaseWrite::Take {
             from: record.version.clone(),
             was_released: record.is_released,
             version: draw(&self.me, &mut self.drawn),
             epoch,
+            copies,
         });
         *seen = Some(Seen { record, since_ns });
         if write.is_some() {
@@ -357,10 +411,12 @@ impl Lease {
         actions: &mut Vec<LeaseAction>,
     ) {
         match write {
-            LeaseWrite::Create { version, epoch } | LeaseWrite::Take { version, epoch, .. } => {
+            LeaseWrite::Create { version, epoch, .. } | LeaseWrite::Take { version, epoch, .. } => {
                 self.taken(version, epoch, answer, sent_ns, now_ns, actions);
             }
-            LeaseWrite::Renew { version, .. } => self.renewed(version, answer, sent_ns, now_ns, actions),
+            LeaseWrite::Renew { version, copies, .. } => {
+                self.renewed((version, copies), answer, sent_ns, now_ns, actions);
+            }
             LeaseWrite::Release { .. } => match (answer, &mut self.role) {
                 (Ok(Written::Applied), _) => self.leave(now_ns),
                 (_, Role::Closing(Closing { owned: Some(owned), .. })) => {
@@ -383,7 +439,8 @@ impl Lease {
         actions: &mut Vec<LeaseAction>,
     ) {
         let is_fresh = now_ns.saturating_sub(sent_ns) < self.terms.usable_ns();
-        let owned_now = || Owned::new(version.clone(), epoch, sent_ns);
+        let copies = self.own_copies().unwrap_or_default();
+        let owned_now = || Owned::new(version.clone(), epoch, sent_ns, copies.clone());
         let declined = if matches!(self.role, Role::Passive { .. }) { self.declined.take() } else { None };
         match (answer, &mut self.role) {
             (Ok(Written::Applied), Role::Passive { .. }) if declined.is_some() || self.is_paused => {
@@ -402,7 +459,9 @@ impl Lease {
                 actions.push(LeaseAction::Lead(epoch));
             }
             (Ok(Written::Applied), Role::Active(owned)) => {
-                *owned = Owned { is_in_danger: owned.is_in_danger, is_held: owned.is_held, ..owned_now() };
+                let Owned { is_in_danger, is_held, .. } = *owned;
+                let (copies, wanted, request) = (owned.copies.clone(), owned.wanted.clone(), owned.request);
+                *owned = Owned { is_in_danger, is_held, copies, wanted, request, ..owned_now() };
                 self.next_ns = sent_ns.saturating_add(self.terms.heartbeat_ns);
                 self.check_safe(now_ns, actions);
                 if is_fresh || self.terms.holds_without_store {
@@ -430,7 +489,7 @@ impl Lease {
     /// A renewal has an answer.
     fn renewed(
         &mut self,
-        version: RecordVersion,
+        (version, copies): (RecordVersion, Option<Copies>),
         answer: Result<Written, Unanswered>,
         sent_ns: u64,
         now_ns: u64,
@@ -442,7 +501,10 @@ impl Lease {
             Ok(Written::Applied) => {
                 (owned.version, owned.sent_ns, owned.is_unsure) = (version, sent_ns, false);
                 owned.attempts.clear();
-                self.next_ns = sent_ns.saturating_add(terms.heartbeat_ns);
+                owned.copies = copies.unwrap_or_else(|| owned.copies.clone());
+                owned.confirm_copies(actions);
+                let heartbeat_ns = sent_ns.saturating_add(terms.heartbeat_ns);
+                self.next_ns = if owned.request.is_none() { heartbeat_ns } else { now_ns };
                 self.check_safe(now_ns, actions);
             }
             // An earlier renewal may have been applied late.
@@ -476,12 +538,30 @@ impl Lease {
 }
 
 impl Owned {
-    fn new(version: RecordVersion, epoch: Epoch, sent_ns: u64) -> Owned {
-        Owned { version, epoch, sent_ns, attempts: Vec::new(), is_unsure: false, is_in_danger: false, is_held: false }
+    fn new(version: RecordVersion, epoch: Epoch, sent_ns: u64, copies: Copies) -> Owned {
+        Owned {
+            version,
+            epoch,
+            sent_ns,
+            attempts: Vec::new(),
+            is_unsure: false,
+            is_in_danger: false,
+            is_held: false,
+            wanted: copies.clone(),
+            copies,
+            request: None,
+        }
+    }
+
+    /// The record has got another version, which is known: writes that were sent before have none to apply to any more.
+    fn confirm_copies(&mut self, actions: &mut Vec<LeaseAction>) {
+        if let Some(request) = self.request.take_if(|_| self.wanted == self.copies) {
+            actions.push(LeaseAction::Copies { request, copies: self.copies.clone() });
+        }
     }
 
     /// A read has found the own record: a renewal without an answer may have been applied. Returns whether the record has changed.
-    fn recognise(&mut self, record: LeaseRecord, now_ns: u64) -> bool {
+    fn recognise(&mut self, record: LeaseRecord, now_ns: u64, actions: &mut Vec<LeaseAction>) -> bool {
         self.is_unsure = false;
         if record.version == self.version {
             return false;
@@ -490,6 +570,8 @@ impl Owned {
             self.sent_ns = (*sent_ns).min(now_ns);
             self.attempts.clear();
         }
+        self.copies = record.copies;
+        self.confirm_copies(actions);
         (self.version, self.epoch) = (record.version, record.epoch.max(self.epoch));
         true
     }

@@ -1,5 +1,6 @@
 //! What a store holds under a lease's key, and the writes that change it.
 
+use super::copies::Copies;
 use super::epoch::Epoch;
 
 /// Name of a process that may own the lease; another one at each start of the process.
@@ -21,17 +22,30 @@ pub struct LeaseRecord {
     pub successor: Option<OwnerName>,
     /// Number of the lease, [`Epoch`] 0 if another kind of client has written the record without one.
     pub epoch: Epoch,
+    /// Copies of the log that have every acknowledged update; none where there is one log.
+    pub copies: Copies,
 }
 
-/// A conditional write. A store applies it whole or not at all.
+/// A conditional write. A store applies it whole or not at all. `copies` are those that the record names from then on; `None` leaves them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseWrite {
     /// If there is no record: makes one.
-    Create { version: RecordVersion, epoch: Epoch },
+    Create { version: RecordVersion, epoch: Epoch, copies: Option<Copies> },
     /// If the record has the version `from`, and is released if `was_released` says so: makes the writer its owner, under the new epoch.
-    Take { from: RecordVersion, was_released: bool, version: RecordVersion, epoch: Epoch },
-    /// Condition: the record has the version `from`, is the writer's own, and is not released. Replaces the version, and nothing else.
-    Renew { from: RecordVersion, version: RecordVersion },
+    Take { from: RecordVersion, was_released: bool, version: RecordVersion, epoch: Epoch, copies: Option<Copies> },
+    /// Condition: the record has the version `from`, is the writer's own, and is not released. Replaces the version, and the copies.
+    Renew { from: RecordVersion, version: RecordVersion, copies: Option<Copies> },
     /// Condition as of `Renew`. Marks the record as released, for a successor if one is named.
-    Release { from: RecordVersion, successor: Option<OwnerName> },
+    Release { from: RecordVersion, successor: Option<OwnerName>, copies: Option<Copies> },
+}
+
+impl LeaseWrite {
+    /// Copies that the record names from then on; `None` if the write leaves them.
+    pub fn copies(&self) -> Option<&Copies> {
+        let (LeaseWrite::Create { copies, .. }
+        | LeaseWrite::Take { copies, .. }
+        | LeaseWrite::Renew { copies, .. }
+        | LeaseWrite::Release { copies, .. }) = self;
+        copies.as_ref()
+    }
 }

@@ -224,7 +224,7 @@ impl State {
                     process.opening = None;
                     process.is_closing = true;
                 }
-                LeaseAction::Danger { .. } | LeaseAction::Safe | LeaseAction::Hold => {}
+                LeaseAction::Danger { .. } | LeaseAction::Safe | LeaseAction::Hold | LeaseAction::Copies { .. } => {}
             }
         }
         self.led = new_led;

@@ -1,7 +1,7 @@
 //! The store of a model, and stores with a bug.
 
 use super::UNIT_NS;
-use elastick::lease::{Epoch, LeaseRecord, LeaseWrite, Written};
+use elastick::lease::{Copies, Epoch, LeaseRecord, LeaseWrite, Written};
 
 /// Seeded bugs that show whether the model finds any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,34 +63,41 @@ pub fn write(
     let any = defect == Some(Defect::NoCondition);
     let has = |version: &str| any || found.as_ref().is_some_and(|record| record.version == version);
     let is_own = any || found.as_ref().is_some_and(|record| record.owner == me);
-    let own = |version: &str, epoch: Epoch| LeaseRecord {
+    let named = found.as_ref().map(|record| record.copies.clone()).unwrap_or_default();
+    let own = |version: &str, epoch: Epoch, copies: &Option<Copies>| LeaseRecord {
         owner: me.to_string(),
         version: version.to_string(),
         lease_ns,
         is_released: false,
         successor: None,
         epoch,
+        copies: copies.clone().unwrap_or_else(|| named.clone()),
     };
     let epoch = found.as_ref().map_or(Epoch(0), |record| record.epoch);
     let is_released = found.as_ref().is_some_and(|record| record.is_released);
     let next = match write {
-        LeaseWrite::Create { version, epoch } if any || found.is_none() => Some(own(version, *epoch)),
-        LeaseWrite::Take { from, was_released, version, epoch }
+        LeaseWrite::Create { version, epoch, copies } if any || found.is_none() => Some(own(version, *epoch, copies)),
+        LeaseWrite::Take { from, was_released, version, epoch, copies }
             if has(from) && (any || found.as_ref().is_some_and(|record| record.is_released == *was_released)) =>
         {
-            Some(own(version, *epoch))
+            Some(own(version, *epoch, copies))
         }
-        LeaseWrite::Renew { from, version }
+        LeaseWrite::Renew { from, version, copies }
             if defect == Some(Defect::RenewsByStaleRead) || (has(from) && is_own && (any || !is_released)) =>
         {
-            Some(own(version, epoch))
+            Some(own(version, epoch, copies))
         }
         LeaseWrite::Release { from, .. } if has(from) && is_own && defect == Some(Defect::DeletesAtRelease) => None,
-        LeaseWrite::Release { from, successor } if has(from) && is_own && (any || !is_released) => {
+        LeaseWrite::Release { from, successor, .. } if has(from) && is_own && (any || !is_released) => {
             found.clone().map(|record| LeaseRecord { is_released: true, successor: successor.clone(), ..record })
         }
         _ => return Written::Refused,
     };
     *found = next;
     Written::Applied
+}
+
+/// Applies a write to a store without a bug.
+pub fn apply(found: &mut Option<LeaseRecord>, me: &str, lease_ns: u64, by: &LeaseWrite) -> Written {
+    write(found, me, lease_ns, by, None)
 }

@@ -153,18 +153,19 @@ impl Layout for AdmiralLayout {
             lease_ns: if is_drill { u64::MAX } else { self.lease_ns() },
             successor: text(SUCCESSOR)?,
             epoch,
+            copies: super::item::copies(item)?,
         })
     }
 
     fn request(&self, write: &LeaseWrite) -> Request {
         let mut request = Request::default();
         match write {
-            LeaseWrite::Create { version, epoch } => {
+            LeaseWrite::Create { version, epoch, .. } => {
                 request.name("#k", NAME);
                 request.condition = "attribute_not_exists(#k)".into();
                 self.take(&mut request, version, *epoch);
             }
-            LeaseWrite::Take { from, was_released, version, epoch } => {
+            LeaseWrite::Take { from, was_released, version, epoch, .. } => {
                 AdmiralLayout::be_in(&mut request, from);
                 request.condition.push_str(" AND ");
                 if *was_released {
@@ -177,12 +178,12 @@ impl Layout for AdmiralLayout {
                 request.condition.push_str(" AND (attribute_not_exists(#f) OR #f < :f)");
                 self.take(&mut request, version, *epoch);
             }
-            LeaseWrite::Renew { from, version } => {
+            LeaseWrite::Renew { from, version, .. } => {
                 self.be_mine(&mut request, from);
                 request.update = "SET #u = :u, #v = :v".into();
                 request.name("#u", UPDATED).number(":u", now_s()).value(":v", version);
             }
-            LeaseWrite::Release { from, successor } => {
+            LeaseWrite::Release { from, successor, .. } => {
                 self.be_mine(&mut request, from);
                 request.name("#su", SUCCESSOR);
                 match successor {
@@ -194,6 +195,7 @@ impl Layout for AdmiralLayout {
                 }
             }
         }
+        request.copies(write.copies());
         request
     }
 

@@ -1,6 +1,6 @@
 //! The item of a lease: attributes of the Java Lock Client, and two more.
 
-use crate::lease::{Epoch, LeaseRecord};
+use crate::lease::{Copies, Epoch, LeaseRecord};
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
 
@@ -18,6 +18,8 @@ pub const DATA: &str = "data";
 pub const FENCE: &str = "fence";
 /// Process for which a released lease is kept.
 pub const SUCCESSOR: &str = "successor";
+/// Copies of the log that have every acknowledged update, a set of strings; absent where there is one log.
+pub const COPIES: &str = "copies";
 
 /// No number is as high, unless somebody has set it by hand: each taker needs a higher one, which clients read as a long.
 const END_OF_EPOCHS: u64 = i64::MAX.unsigned_abs();
@@ -44,6 +46,7 @@ pub fn record(item: &Item) -> Result<LeaseRecord, String> {
         is_released: item.get(RELEASED) == Some(&AttributeValue::S(IS_RELEASED.to_string())),
         successor,
         epoch,
+        copies: copies(item)?,
     })
 }
 
@@ -59,6 +62,18 @@ pub fn epoch(item: &Item) -> Result<Epoch, String> {
             epoch.map(Epoch).ok_or_else(|| format!("its {FENCE} is {number}"))
         }
         Some(_) => Err(format!("its attribute {FENCE} is not a number")),
+    }
+}
+
+/// Reads the copies that an item names.
+///
+/// # Errors
+/// They are no set of strings.
+pub fn copies(item: &Item) -> Result<Copies, String> {
+    match item.get(COPIES) {
+        None => Ok(Copies::default()),
+        Some(AttributeValue::Ss(names)) => Ok(Copies::of(names.iter().cloned())),
+        Some(_) => Err(format!("its attribute {COPIES} is not a set of strings")),
     }
 }
 
@@ -97,6 +112,7 @@ mod tests {
             is_released: false,
             successor: None,
             epoch: Epoch(0),
+            copies: Copies::default(),
         };
         assert_eq!(record(&item), Ok(expected));
     }

@@ -89,7 +89,7 @@ impl Layout for LockClientLayout {
     fn request(&self, write: &LeaseWrite) -> Request {
         let mut request = Request::default();
         match write {
-            LeaseWrite::Create { version, epoch } => {
+            LeaseWrite::Create { version, epoch, .. } => {
                 self.name_key(&mut request);
                 request.condition = match self.sort_name() {
                     Some(_) => "attribute_not_exists(#k) AND attribute_not_exists(#sk)".to_string(),
@@ -97,7 +97,7 @@ impl Layout for LockClientLayout {
                 };
                 self.take(&mut request, version, epoch.0);
             }
-            LeaseWrite::Take { from, was_released, version, epoch } => {
+            LeaseWrite::Take { from, was_released, version, epoch, .. } => {
                 self.name_existing(&mut request, from);
                 if *was_released {
                     request.condition.push_str(" AND #ir = :ir");
@@ -108,12 +108,12 @@ impl Layout for LockClientLayout {
                 request.update.push_str(" REMOVE #ir, #su");
                 request.name("#ir", RELEASED).name("#su", SUCCESSOR);
             }
-            LeaseWrite::Renew { from, version } => {
+            LeaseWrite::Renew { from, version, .. } => {
                 self.own(&mut request, from);
                 request.update = "SET #d = :d, #v = :v".to_string();
                 request.name("#d", DURATION).value(":d", &duration(self.lease_ns)).value(":v", version);
             }
-            LeaseWrite::Release { from, successor } => {
+            LeaseWrite::Release { from, successor, .. } => {
                 self.own(&mut request, from);
                 request.value(":ir", IS_RELEASED).name("#su", SUCCESSOR);
                 match successor {
@@ -125,6 +125,7 @@ impl Layout for LockClientLayout {
                 }
             }
         }
+        request.copies(write.copies());
         request
     }
 
@@ -162,8 +163,8 @@ mod tests {
     #[test]
     fn an_update_is_applied_if_it_returns_what_it_has_set() {
         let text = |text: &str| AttributeValue::S(text.to_string());
-        let renew = LeaseWrite::Renew { from: "v1".into(), version: "v2".into() };
-        let release = LeaseWrite::Release { from: "v1".into(), successor: None };
+        let renew = LeaseWrite::Renew { from: "v1".into(), version: "v2".into(), copies: None };
+        let release = LeaseWrite::Release { from: "v1".into(), successor: None, copies: None };
         let item = |name: &str, value: &str| Item::from([(name.to_string(), text(value))]);
         let layout = layout("");
         assert!(layout.is_applied(&renew, &item(VERSION, "v2")));
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_renewal_changes_version_and_duration_only() {
-        let request = layout("").request(&LeaseWrite::Renew { from: "v1".into(), version: "v2".into() });
+        let request = layout("").request(&LeaseWrite::Renew { from: "v1".into(), version: "v2".into(), copies: None });
         assert_eq!(request.update, "SET #d = :d, #v = :v");
         assert_eq!(request.condition, "attribute_exists(#k) AND #v = :from AND #o = :me AND attribute_not_exists(#ir)");
     }
@@ -184,7 +185,8 @@ mod tests {
     fn the_number_can_only_grow() {
         for was_released in [false, true] {
             let (from, version) = ("v1".into(), "v2".into());
-            let request = layout("").request(&LeaseWrite::Take { from, was_released, version, epoch: Epoch(3) });
+            let request =
+                layout("").request(&LeaseWrite::Take { from, was_released, version, epoch: Epoch(3), copies: None });
             let condition = request.condition;
             assert!(condition.ends_with("AND (attribute_not_exists(#f) OR #f < :f)"), "{condition}");
         }

@@ -1,5 +1,7 @@
 //! A conditional write as expressions.
 
+use super::item::COPIES;
+use crate::lease::Copies;
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
 
@@ -23,6 +25,16 @@ impl Request {
         self
     }
 
+    /// Lets the update, whose expression begins with `SET`, set the copies that the record names, if they change.
+    pub fn copies(&mut self, copies: Option<&Copies>) {
+        let Some(copies) = copies else { return };
+        let rest =
+            self.update.strip_prefix("SET ").map_or_else(|| format!(" {}", self.update), |rest| format!(", {rest}"));
+        self.update = format!("SET #c = :c{rest}");
+        self.name("#c", COPIES);
+        self.values.insert(":c".to_string(), AttributeValue::Ss(copies.names().cloned().collect()));
+    }
+
     pub fn number(&mut self, placeholder: &str, number: u64) -> &mut Request {
         self.values.insert(placeholder.to_string(), AttributeValue::N(number.to_string()));
         self
@@ -33,20 +45,29 @@ impl Request {
 #[cfg(test)]
 pub mod check {
     use super::super::layout::Layout;
-    use crate::lease::{Epoch, LeaseWrite};
+    use crate::lease::{Copies, Epoch, LeaseWrite};
     use std::collections::BTreeSet;
 
     fn writes(from: &str) -> Vec<LeaseWrite> {
-        let (from, version, epoch) = (from.to_string(), "v2".to_string(), Epoch(3));
-        let take =
-            |was_released| LeaseWrite::Take { from: from.clone(), was_released, version: version.clone(), epoch };
+        let named = || Some(Copies::of(["a/1".to_string(), "b/2".to_string()]));
+        [None, named()].into_iter().flat_map(|copies| writes_with(from, &copies)).collect()
+    }
+
+    fn writes_with(from: &str, copies: &Option<Copies>) -> Vec<LeaseWrite> {
+        let (from, version, epoch, copies) = (from.to_string(), "v2".to_string(), Epoch(3), || copies.clone());
+        let take = |was_released| {
+            let (from, version, copies) = (from.clone(), version.clone(), copies());
+            LeaseWrite::Take { from, was_released, version, epoch, copies }
+        };
+        let release =
+            |successor: Option<String>| LeaseWrite::Release { from: from.clone(), successor, copies: copies() };
         vec![
-            LeaseWrite::Create { version: version.clone(), epoch },
+            LeaseWrite::Create { version: version.clone(), epoch, copies: copies() },
             take(false),
             take(true),
-            LeaseWrite::Renew { from: from.clone(), version: version.clone() },
-            LeaseWrite::Release { from: from.clone(), successor: None },
-            LeaseWrite::Release { from: from.clone(), successor: Some("b".into()) },
+            LeaseWrite::Renew { from: from.clone(), version: version.clone(), copies: copies() },
+            release(None),
+            release(Some("b".into())),
         ]
     }
 

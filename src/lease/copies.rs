@@ -1,0 +1,83 @@
+//! Which copies of the log have every acknowledged update, where each tickerplant has a log of its own.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Name of a log directory and its host, that stays over restarts of the process.
+pub type CopyName = String;
+
+/// Stands for every copy.
+const ANY: &str = "*";
+
+/// Copies that a record names: any of them may be continued without losing an acknowledged update. A record without copies is one of tickerplants
+/// with a common directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Copies(BTreeSet<CopyName>);
+
+impl Copies {
+    pub fn of(names: impl IntoIterator<Item = CopyName>) -> Copies {
+        Copies(names.into_iter().collect())
+    }
+
+    /// Any copy may be continued: an operator accepts that updates are lost.
+    pub fn any() -> Copies {
+        Copies::of([ANY.to_string()])
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a copy is among these.
+    pub fn allow(&self, name: &str) -> bool {
+        self.0.contains(name) || self.0.contains(ANY)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &CopyName> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.contains(ANY) {
+            return f.write_str("any");
+        }
+        for (at, name) in self.0.iter().enumerate() {
+            write!(f, "{}{name}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// The own copy of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnCopy {
+    pub name: CopyName,
+    /// It has no log: a process that has one goes first where there is no record yet.
+    pub is_empty: bool,
+}
+
+/// Why a passive process may not take the lease, even once it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// Its copy is none of those that have every acknowledged update.
+    NotNamed(Copies),
+    /// The record is one of tickerplants with a common directory, or another program has written it.
+    NoCopies,
+    /// The record is one of tickerplants that have a copy each.
+    OfCopies,
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Barrier::NotNamed(copies) => write!(f, "this copy may lack acknowledged updates; none is missing in {copies}"),
+            Barrier::NoCopies => f.write_str(
+                "the lease names no copy of the log: tickerplants with a common directory, or another program, have written it (elastick lease release \
+                 --accept-loss allows any copy)",
+            ),
+            Barrier::OfCopies => f.write_str("the lease is one of tickerplants with a copy of the log each (--follow)"),
+        }
+    }
+}
