@@ -118,6 +118,7 @@ impl World {
             address: None,
             lease: None,
             tenure: None,
+            copy: None,
             durability: self.plan.durability,
             replica_timeout: std::time::Duration::ZERO,
             replica_missing: elastick::config::ReplicaMissing::Continue,

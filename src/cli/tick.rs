@@ -10,6 +10,7 @@ use super::{CliError, command_for, logging, settings_of, startup, tls};
 use crate::access::{Access, WithCluster, listen_on, log_who_may_connect};
 use crate::config::{Limits, Listen, Program, Settings, options};
 use crate::env::Env;
+use crate::lease::OwnCopy;
 use crate::log::MAX_ADDRESS_BYTES;
 use crate::metrics::Tap;
 use crate::net::sites::Sites;
@@ -21,11 +22,12 @@ use crate::tick::clock;
 use crate::tick::core::Tables;
 use crate::tick::evaluation::Bounds;
 use crate::tick::globals::Globals;
-use crate::tick::plant::{Plant, PlantOptions};
+use crate::tick::plant::{OwnLease, Plant, PlantOptions};
 use crate::tick::program;
 use crate::tick::schema_file;
 use crate::tick::service::{ServiceOptions, TickService};
 use clap::{ArgMatches, Command};
+use follow::{Followed, Following};
 use lease::{Membership, Place};
 use passive::Passive;
 use std::io::Write;
@@ -110,6 +112,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         address: None,
         lease: settings.find(&options::LEASE)?.map(|url| url.to_string()),
         tenure: None,
+        copy: None,
         durability,
         replica_timeout: settings.get(&options::REPLICA_TIMEOUT)?,
         replica_missing: settings.get(&options::REPLICA_MISSING)?,
@@ -174,13 +177,17 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             "--lease: needs a directory, whose log is what one tickerplant takes over from the other".into(),
         ));
     }
-    let leaders = follow::leaders(&settings, &plant_options)?;
-    let membership = Membership::join(&settings, &env, &address)?;
-    plant_options.address = Some(address);
+    plant_options.address = Some(address.clone());
+    let log = |dir: &PathBuf| plant_options.log(&env, dir, &wake);
+    let log = plant_options.dir.as_ref().map(log).transpose().map_err(CliError::failed)?;
+    let following = Following::begin(&settings, &plant_options, log.as_ref(), &address)?;
+    let copy = following.as_ref().and_then(|following| following.copy.clone());
+    let membership = Membership::join(&settings, &env, &address, copy.clone())?;
     plant_options.tenure = membership.election().map(|election| Arc::clone(election.tenure()));
+    let own_lease = |(copy, election): (OwnCopy, &Arc<_>)| OwnLease { copy: copy.name, election: Arc::clone(election) };
+    plant_options.copy = copy.zip(membership.election()).map(own_lease);
     let (mut locked, mut ended, mut opening) = (None, None, None);
-    if let Some(dir) = &plant_options.dir {
-        let log = plant_options.log(&env, dir, &wake).map_err(CliError::failed)?;
+    if let Some(log) = log {
         let passive = Passive {
             settings: &settings,
             env: &env,
@@ -195,10 +202,21 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             has_secret: with_cluster,
             election: membership.election().cloned(),
         };
-        if let Some(leaders) = leaders {
-            return follow::run(leaders, (plant_options, log), tables, (parts, listeners), passive);
-        }
-        let taken = passive::lock(log, plant_options.lease.clone(), listeners, passive)?;
+        let taken = match following {
+            None => passive::lock(log, plant_options.lease.clone(), listeners, passive)?,
+            Some(following) => {
+                let of_copy = Parts::new().map_err(CliError::failed)?;
+                let place = (of_copy, listeners);
+                match follow::run(following, (&plant_options, log), Arc::clone(&tables), place, passive)? {
+                    Followed::TakesOver(taken) => Some(*taken),
+                    Followed::Over => None,
+                    Followed::LeaseLost(end) => {
+                        audit.close();
+                        return membership.start_again(None, &end);
+                    }
+                }
+            }
+        };
         let Some(taken) = taken else {
             audit.close();
             return Ok(());
@@ -222,7 +240,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let port = listeners.port();
     let end = signals::on_termination(parts.waker()).map_err(CliError::failed)?;
     if let Some(election) = membership.election() {
-        election.tenure().on_step_down(Arc::clone(&wake));
+        election.tenure().on_change(Arc::clone(&wake));
     }
     // A signal that came while the log was opened set the flag of the passive process only.
     if ended.is_some_and(|ended| signals::is_asked(&ended)) {

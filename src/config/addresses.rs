@@ -21,6 +21,12 @@ impl Addresses {
         self.iter().any(|address| address.tls)
     }
 
+    /// Returns the addresses of which `is_kept` is true; `None` if there are none.
+    pub fn retain(mut self, is_kept: impl FnMut(&Address) -> bool) -> Option<Addresses> {
+        self.0.retain(is_kept);
+        (!self.0.is_empty()).then_some(self)
+    }
+
     /// Returns the addresses with `change` applied to each.
     ///
     /// # Errors

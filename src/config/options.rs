@@ -312,8 +312,9 @@ options! {
         "With --durability replica, while too few followers confirm in time: continue = acknowledge what is synced here, as group(5ms) does, \
          with a warning; refuse = reject updates until they confirm again";
     FOLLOW: Addresses = units::addresses, "follow" value "HOST:PORT[:USER:PASSWORD][,...]", programs &[Tick];
-        "Copy the log of the tickerplant at this address into DIR, update by update, and be passive. Several addresses are tried in turn. \
-         Started without it, on the same DIR, this tickerplant takes over";
+        "Copy the log of the tickerplant at this address into DIR, update by update, and be passive. Several addresses are tried in turn; the \
+         own one is left out. With --lease in a store it takes over by itself if its copy has every acknowledged update; without, once it is \
+         started again on the same DIR without this option";
     REQUIRE_MOUNT: RequiredMount = units::required_mount, "require-mount" value "none|KIND|DIR", default Some("none"),
         programs &[Tick];
         "Log only if DIR is on a file system of this type (nfs for EFS), or on the one mounted at this path. \
@@ -322,7 +323,7 @@ options! {
         "If the log is damaged in the middle: stop = do not start, keep-before = drop the damage and everything \
          after it, skip = drop the damage only";
     LEASE: LeaseUrl = units::lease, "lease" value "URL", programs &[Tick];
-        "What decides which of several tickerplants with one log is active; the others are passive, answer .u.state[] and say who is active. \
+        "What decides which of several tickerplants with one log, or with copies of it (--follow), is active; the others are passive, answer .u.state[] and say who is active. \
          file: = the log's own lock. dynamodb://TABLE/KEY[?region=R&endpoint=URL&duration=6s&heartbeat=1s] = a lease in that table, \
          which an active one that hangs or is cut off loses too; the log's lock is taken after it. admiral:FILE.yaml = the same by \
          the rules and the file of Admiral's pods";

@@ -50,6 +50,8 @@ pub struct Greeting {
     pub src: Vec<u8>,
     /// Where it is reached; distinguishes followers.
     pub name: Vec<u8>,
+    /// Name of its copy in the record of the lease; empty without a lease.
+    pub copy: Vec<u8>,
 }
 
 impl Greeting {
@@ -62,12 +64,13 @@ impl Greeting {
             writer.list_head(2);
             writer.symbol(names::FOLLOW_OPEN);
             writer.dict_head();
-            let keys = ["proto", "src", "node"];
+            let keys = ["proto", "src", "node", "copy"];
             writer.symbols(keys);
             writer.list_head(keys.len());
             writer.atom_long(VERSION);
             writer.symbol(&self.src);
             writer.symbol(&self.name);
+            writer.symbol(&self.copy);
         })
     }
 
@@ -85,7 +88,8 @@ impl Greeting {
             let text = fields.text(key)?.ok_or_else(|| fields.wrong(key))?;
             short(key, text).map(<[u8]>::to_vec)
         };
-        Ok(Greeting { src: name("src")?, name: name("node")? })
+        let copy = fields.text("copy")?.map(|text| short("copy", text)).transpose()?.unwrap_or_default().to_vec();
+        Ok(Greeting { src: name("src")?, name: name("node")?, copy })
     }
 }
 
@@ -368,7 +372,7 @@ mod tests {
 
     #[test]
     fn calls_are_read_as_they_are_written() {
-        let greeting = Greeting { src: b"sym".to_vec(), name: b"host:5010".to_vec() };
+        let greeting = Greeting { src: b"sym".to_vec(), name: b"host:5010".to_vec(), copy: b"host:5010/1f".to_vec() };
         let message = greeting.encode().expect("short");
         assert_eq!(Greeting::decode(&arguments(&message)), Ok(greeting));
 

@@ -172,9 +172,16 @@ impl TickService {
     }
 
     fn stop(&mut self, reason: &str, ctl: &mut Control) {
-        if !std::mem::replace(&mut self.is_stopping, true) {
+        if self.plant.may_stop(ctl) && !std::mem::replace(&mut self.is_stopping, true) {
             self.plant.stop(reason, ctl);
             ctl.stop();
+        }
+    }
+
+    fn stop_if_asked(&mut self, ctl: &mut Control) {
+        let request = signals::is_asked(&self.end).then_some("shutting down on request");
+        if let Some(reason) = request.or_else(|| self.plant.must_step_down()) {
+            self.stop(reason, ctl);
         }
     }
 
@@ -355,10 +362,8 @@ impl Service for TickService {
 
     fn iteration_ended(&mut self, ctl: &mut Control) {
         self.plant.end_iteration(ctl);
-        if self.plant.requested_hand_over().is_some()
-            && let Some(reason) = self.plant.must_step_down()
-        {
-            self.stop(reason, ctl);
+        if self.plant.requested_hand_over().is_some() || self.plant.is_leaving() {
+            self.stop_if_asked(ctl);
         }
         let health = || Self::health_of(&self.plant, &self.audit, ctl);
         self.watching.look(ctl.now(), health);
@@ -392,10 +397,7 @@ impl Service for TickService {
             // The receiver may have given up.
             let _ = request.send(self.snapshot(ctl));
         }
-        let request = signals::is_asked(&self.end).then_some("shutting down on request");
-        if let Some(reason) = request.or_else(|| self.plant.must_step_down()) {
-            self.stop(reason, ctl);
-        }
+        self.stop_if_asked(ctl);
     }
 
     fn is_served(&self, conn: ConnId) -> bool {

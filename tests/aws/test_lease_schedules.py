@@ -6,7 +6,7 @@ ELASTICK_LEASE_SCHEDULES is how many are played, from seed ELASTICK_LEASE_SEED o
 import os
 import unittest
 
-from .cloud.schedules import Scheduled
+from .cloud.schedules import Scheduled, ScheduledCopies
 
 SCHEDULES = int(os.environ.get("ELASTICK_LEASE_SCHEDULES", "4"))
 SEED = int(os.environ.get("ELASTICK_LEASE_SEED", "1"))
@@ -24,6 +24,10 @@ class Schedules(Scheduled):
             self.doCleanups()
             self.setUp()
         print(f"{SCHEDULES} schedules from seed {SEED} on {self.kind}: {rows} acknowledged rows, {changes} leaders")
+
+
+class SchedulesOfCopies(ScheduledCopies, Schedules):
+    """Without a common disk."""
 
 
 class SchedulesOnTheApiServer(Schedules):

@@ -1,5 +1,6 @@
 //! Command line of the simulator and the model checker.
 
+mod copies;
 mod days;
 mod lease;
 mod model;
@@ -20,7 +21,7 @@ fn command() -> Command {
         .about("Runs the production code of elastick in a simulated environment, and checks what it does")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands([days::command(), model::command(), lease::command()])
+        .subcommands([days::command(), model::command(), lease::command(), copies::command()])
 }
 
 fn run(matches: &ArgMatches) -> Result<(), CliError> {
@@ -28,7 +29,8 @@ fn run(matches: &ArgMatches) -> Result<(), CliError> {
         Some(("days", own)) => days::run(own),
         Some(("model", own)) => model::run(own),
         Some(("lease", own)) => lease::run(own),
-        _ => Err(CliError::Usage("days, model or lease is expected".to_string())),
+        Some(("copies", own)) => copies::run(own),
+        _ => Err(CliError::Usage("days, model, lease or copies is expected".to_string())),
     }
 }
 

@@ -122,6 +122,7 @@ impl Tick {
             address: None,
             lease: None,
             tenure: None,
+            copy: None,
             durability: Durability::Os,
             replica_timeout: std::time::Duration::ZERO,
             replica_missing: elastick::config::ReplicaMissing::Continue,

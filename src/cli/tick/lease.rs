@@ -5,7 +5,7 @@ use crate::cli::lease_store::Source;
 use crate::config::{Settings, options};
 use crate::election::{Election, ElectionOptions};
 use crate::env::{Disk, Env};
-use crate::lease::Terms;
+use crate::lease::{OwnCopy, Terms};
 use crate::log::Active;
 use crate::net::signals;
 use crate::tick::plant::HandOver;
@@ -27,14 +27,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
 /// A lease in a store; none for the lock of the log. The lease is given back when this is dropped, however the process ends.
-pub(super) struct Membership(Option<Arc<Election>>);
+pub(super) struct Membership {
+    election: Option<Arc<Election>>,
+    /// Each process has a log of its own.
+    has_copy: bool,
+}
 
 impl Membership {
-    /// Starts to compete for the lease that `--lease` names, if it is in a store. `address`: where clients reach this process.
+    /// Starts to compete for the lease that `--lease` names, if it is in a store. `address`: where clients reach this process; `copy`: its log, if each
+    /// process has one.
     ///
     /// # Errors
     /// The store is not one for leases, the durations do not fit, or this binary lacks the store.
-    pub fn join(settings: &Settings, env: &Env, address: &str) -> Result<Membership, CliError> {
+    pub fn join(settings: &Settings, env: &Env, address: &str, copy: Option<OwnCopy>) -> Result<Membership, CliError> {
         let holds_without_store = settings.is_on(&options::LEASE_FAILSAFE)?;
         let Some(url) = settings.find(&options::LEASE)? else {
             return Membership::without_store(holds_without_store);
@@ -48,20 +53,21 @@ impl Membership {
         // Names are never used twice: a record under this process's name is its own.
         let me = format!("{address}/{:016x}{:016x}", env.disk.draw(), env.disk.draw());
         let store = source.open(&me, address)?;
-        let options = ElectionOptions { me, terms, url: name };
+        let has_copy = copy.is_some();
+        let options = ElectionOptions { me, terms, copy, url: name };
         let election = Election::start(env, store, options).map_err(CliError::failed)?;
-        Ok(Membership(Some(Arc::new(election))))
+        Ok(Membership { election: Some(Arc::new(election)), has_copy })
     }
 
     fn without_store(holds_without_store: bool) -> Result<Membership, CliError> {
         match holds_without_store {
             true => Err(CliError::Usage("--lease-failsafe: only for a lease in a store (--lease dynamodb:)".into())),
-            false => Ok(Membership(None)),
+            false => Ok(Membership { election: None, has_copy: false }),
         }
     }
 
     pub fn election(&self) -> Option<&Arc<Election>> {
-        self.0.as_ref()
+        self.election.as_ref()
     }
 
     /// After the log was closed: if that was because the lease is lost, or for a hand-over, replaces this process by a passive one with the same
@@ -75,7 +81,10 @@ impl Membership {
                 if election.is_some_and(|election| !election.hand_over(successor)) {
                     tracing::warn!("the lease may not be released: another process waits until it is over");
                 }
-                log.await_another(epoch, asked);
+                match election.filter(|_| self.has_copy) {
+                    Some(election) => await_owner(election, asked),
+                    None => log.await_another(epoch, asked),
+                }
             }
             (Some(election), None) if election.tenure().has_left() => {
                 election.give_back(LEAVE_MAX);
@@ -120,9 +129,25 @@ impl Place<'_> {
     }
 }
 
+/// As [`Place::await_another`], where each process has a log of its own: waits until the record has another owner.
+fn await_owner(election: &Election, asked: &AtomicBool) {
+    let (began, tenure) = (Instant::now(), election.tenure());
+    while began.elapsed() < TAKEN_WITHIN {
+        let view = tenure.view();
+        if signals::is_asked(asked) {
+            return;
+        }
+        if !view.is_released && view.owner != tenure.state().name {
+            return tracing::info!("handed over: {} has the lease", view.owner);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    tracing::error!("no other tickerplant has taken the lease within {TAKEN_WITHIN:?}: competing for it again");
+}
+
 impl Drop for Membership {
     fn drop(&mut self) {
-        if let Some(election) = &self.0
+        if let Some(election) = &self.election
             && !election.leave()
         {
             tracing::warn!("the lease may not be released: others wait until it is over");

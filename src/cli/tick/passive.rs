@@ -130,18 +130,23 @@ fn wait(
     match service.locked {
         Some(locked) if !signals::is_asked(&end) => {
             tracing::info!("taking over: the log is free, epoch {}", locked.epoch());
-            let mut watchdog = Watchdog::new(notifier, Instant::now());
-            let began = Instant::now();
-            let alive = move || {
-                watchdog.beat(Instant::now(), Some("taking over: opening the log".to_string()));
-                if began.elapsed() < OPENING_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            };
-            let opening = Every::start(&*env.spawner, "opening", ALIVE_EVERY, alive).map_err(CliError::failed)?;
-            Ok(Some(Taken { locked, listeners, end: Some(end), opening: Some(opening) }))
+            let opening = Some(opening(notifier, env)?);
+            Ok(Some(Taken { locked, listeners, end: Some(end), opening }))
         }
         _ => {
             notifier.stopping();
             Ok(None)
         }
     }
+}
+
+/// Tells the service manager that the process lives while it opens the log.
+pub(super) fn opening(notifier: Notifier, env: &Env) -> Result<Every, CliError> {
+    let mut watchdog = Watchdog::new(notifier, Instant::now());
+    let began = Instant::now();
+    let alive = move || {
+        watchdog.beat(Instant::now(), Some("taking over: opening the log".to_string()));
+        if began.elapsed() < OPENING_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    Every::start(&*env.spawner, "opening", ALIVE_EVERY, alive).map_err(CliError::failed)
 }

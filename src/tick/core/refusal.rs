@@ -232,7 +232,9 @@ impl Refusal {
                 )
             }
             Reason::LogFailed => write!(f, "the tickerplant cannot write its log and rejects all updates"),
-            Reason::LeaseOver => write!(f, "the lease of this tickerplant is over; another one takes over"),
+            Reason::LeaseOver => {
+                write!(f, "this tickerplant has no lease any more, or gives it back; another one takes over")
+            }
             Reason::NoRole => write!(f, "publishing {table} needs the role publish for it (users file, -u or -U)"),
             Reason::Blocked => write!(f, "clients may not publish (-b)"),
             Reason::Sequence { text, .. } => f.write_str(text),

@@ -7,7 +7,7 @@ use super::copy::Copy;
 use super::ended::Ended;
 use super::joining::{Action, Event, Joining, Leader, Own, Refused};
 use super::serve::Place;
-use super::status::SharedStatus;
+use super::status::{SharedStatus, Status};
 use crate::access::member::ClusterSecret;
 use crate::config::{Address, Addresses};
 use crate::env::task::{Due, Running, Task};
@@ -39,6 +39,8 @@ pub struct FollowOptions {
     pub leaders: Addresses,
     /// Where this process is reached.
     pub name: String,
+    /// Name of the copy in the record of the lease; empty without a lease.
+    pub copy: String,
     pub secret: Option<ClusterSecret>,
     pub tables: Arc<Tables>,
     pub keep_days: Option<u32>,
@@ -78,12 +80,11 @@ impl Stop {
 }
 
 impl Copier {
-    /// Takes the lock of the directory, and starts the thread, which calls the log's waker once it cannot go on.
+    /// Starts the thread, which calls the log's waker once it cannot go on. `locked`: [`Locked::take_to_follow`].
     ///
     /// # Errors
-    /// The log's, if another process has the directory; the system's.
-    pub fn start(options: FollowOptions) -> Result<Copier, LogError> {
-        let (locked, id) = Locked::take_to_follow(&options.log)?;
+    /// The system's.
+    pub fn start(options: FollowOptions, (locked, id): (Locked, Option<LogId>)) -> Result<Copier, LogError> {
         let (env, dir) = (options.log.env.clone(), options.log.dir.clone());
         let thread = |error| LogError::io(&dir, "start a thread for the copy of")(error);
         let keep = |keep| Retention::start(&env, dir.clone(), options.log.src.clone(), keep);
@@ -106,6 +107,16 @@ impl Copier {
         };
         let running = env.spawner.spawn("follow", Box::new(task)).map_err(thread)?;
         Ok(Copier { status, stop, end: Some(end), running: Some(running) })
+    }
+
+    /// Returns a function that says where the leader is, `HOST:PORT`, while it is followed.
+    pub fn leader_address(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+        let status = self.status.clone();
+        move || {
+            let Status { leader, is_connected, .. } = status.get();
+            let leader: Address = leader.parse().ok().filter(|_| is_connected)?;
+            Some(format!("{}:{}", leader.host, leader.port))
+        }
     }
 
     /// Ends the copy: syncs and closes the log.
@@ -213,8 +224,11 @@ impl Copying {
             let name = self.options.name.as_bytes();
             prove::exchange(&mut client, secret, name).map_err(|refused| Ended::Refused(refused.to_string()))?;
         }
-        let greeting =
-            Greeting { src: self.options.log.src.clone().into_bytes(), name: self.options.name.clone().into_bytes() };
+        let greeting = {
+            let FollowOptions { name, copy, log, .. } = &self.options;
+            let bytes = |text: &String| text.clone().into_bytes();
+            Greeting { src: bytes(&log.src), name: bytes(name), copy: bytes(copy) }
+        };
         let greeted = call(&mut client, &greeting.encode().map_err(ClientError::from)?, &limits, Greeted::decode)?;
         self.fits(&greeted)?;
         self.join(&mut client, &greeted)?;

@@ -1,14 +1,20 @@
 //! What a follower answers to clients: its state, and to everything else where the active tickerplant is.
 
 use super::copier::Copier;
+use super::status::Status;
+use crate::election::Tenure;
 use crate::metrics::{self, Health, Id, Process, Snapshot};
+use crate::net::forward::Diverted;
 use crate::net::http::{self, Page};
 use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, signals};
 use crate::protocol::{LeaseState, Standing, TickState};
+use crate::tick::forward::Forward;
 use crate::tick::globals::SharedGlobals;
+use crate::tick::lease;
 use crate::tick::passive::asks_for_state;
 use crate::tick::program::{self, Logins};
 use proto::{Header, Limits, MessageKind, View};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,6 +28,10 @@ pub struct FollowService {
     /// Decides on users by the owner's `.z.pw`, with the globals that it needs.
     logins: Option<(Logins, Arc<SharedGlobals>)>,
     has_secret: bool,
+    /// URL of the lease, and the lease, if one decides who takes over.
+    lease: Option<(String, Arc<Tenure>)>,
+    /// Hands clients through to the active tickerplant.
+    forward: Option<Forward>,
     /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
 }
@@ -32,16 +42,21 @@ impl FollowService {
         dir: PathBuf,
         codec: Limits,
         (logins, has_secret): (Option<(Logins, Arc<SharedGlobals>)>, bool),
+        lease: Option<(String, Arc<Tenure>)>,
+        forward: Option<Forward>,
         end: Arc<AtomicBool>,
     ) -> FollowService {
-        FollowService { copier, dir, codec, logins, has_secret, end }
+        FollowService { copier, dir, codec, logins, has_secret, lease, forward, end }
     }
 
     fn state(&self) -> TickState {
         let status = self.copier.status.get();
-        let record = LeaseState { trouble: status.trouble.clone().unwrap_or_default(), ..LeaseState::default() };
+        let of_lease = self.lease.as_ref().map(|(_, tenure)| tenure.state()).unwrap_or_default();
+        let trouble = self.trouble(&status).unwrap_or_default();
+        let record = LeaseState { trouble, ..of_lease };
         TickState {
             role: Standing::Passive,
+            lease: self.lease.as_ref().map(|(url, _)| url.clone()).unwrap_or_default(),
             epoch: status.epoch,
             tip: status.tip,
             lag: status.lag(),
@@ -53,11 +68,27 @@ impl FollowService {
         }
     }
 
+    /// Why it copies nothing, or could not take over.
+    fn trouble(&self, status: &Status) -> Option<String> {
+        let of_lease = self.lease.as_ref().and_then(|(_, tenure)| tenure.view().words());
+        let all: Vec<String> = [of_lease, status.trouble.clone()].into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Whether the process has the lease, and takes over.
+    fn leads(&self) -> bool {
+        self.lease.as_ref().is_some_and(|(_, tenure)| tenure.lead().is_some())
+    }
+
     /// Error for a client that wants the active tickerplant.
     fn refusal(&self) -> String {
         match self.copier.status.get().leader.as_str() {
             "" => "passive: this tickerplant follows another one, and has not found it yet".to_string(),
-            leader => format!("passive: this tickerplant follows {leader}"),
+            leader => {
+                let unreached = self.forward.as_ref().and_then(Forward::unreached);
+                let unreached = unreached.map(|why| format!(", and cannot be reached from here: {why}"));
+                format!("passive: this tickerplant follows {leader}{}", unreached.unwrap_or_default())
+            }
         }
     }
 
@@ -68,8 +99,10 @@ impl FollowService {
         if let (Some(tip), Some(lag), Some(late)) = (status.tip, status.lag(), status.late()) {
             words.push_str(&format!("; {tip} updates of today, {lag} behind, {} ms late", late.as_millis()));
         }
-        if let Some(trouble) = status.trouble {
+        if let Some(trouble) = &status.trouble {
             words.push_str(&format!("; nothing is copied: {trouble}"));
+        } else if let Some(trouble) = self.trouble(&status) {
+            words.push_str(&format!("; cannot take over: {trouble}"));
         }
         if !status.note.is_empty() {
             words.push_str(&format!("; {}", status.note));
@@ -124,11 +157,28 @@ impl Service for FollowService {
 
     fn closed(&mut self, _: ConnId, _: &CloseReason, _: &mut Control) {}
 
+    fn diverts(&mut self, conn: ConnId) -> bool {
+        self.forward.as_ref().is_some_and(|forward| forward.dial(conn))
+    }
+
+    fn take(&mut self, conn: ConnId, diverted: Option<Diverted>) {
+        if let Some(forward) = &self.forward {
+            forward.take(conn, diverted);
+        }
+    }
+
+    fn forwarded(&self, ip: IpAddr) -> (usize, usize) {
+        self.forward.as_ref().map_or((0, 0), |forward| forward.open(ip))
+    }
+
     fn woken(&mut self, ctl: &mut Control) {
         while let Some((conn, admitted)) = self.logins.as_ref().and_then(|(logins, _)| logins.decided()) {
             ctl.admit(conn, admitted);
         }
-        if signals::is_asked(&self.end) || self.copier.status.get().failure.is_some() {
+        while let Some((conn, is_reached)) = self.forward.as_mut().and_then(Forward::reached) {
+            ctl.divert(conn, is_reached);
+        }
+        if signals::is_asked(&self.end) || self.leads() || self.copier.status.get().failure.is_some() {
             ctl.stop();
         }
     }
@@ -151,12 +201,15 @@ impl Service for FollowService {
                 snapshot.set(Id::FollowConnected, status.is_connected);
                 snapshot.set(Id::FollowLag, status.lag());
                 snapshot.set(Id::FollowLate, status.late().map(|late| late.as_secs_f64()));
+                let (forwarded, _) = self.forwarded(Ipv4Addr::UNSPECIFIED.into());
+                snapshot.set(Id::TickForwarded, forwarded);
+                lease::put(self.lease.as_ref().map(|(_, tenure)| &**tenure), &mut snapshot);
                 snapshot.set(Id::LogUpdates, status.tip);
                 snapshot.set(Id::LogDurable, status.tip);
                 Some(Page::metrics(&snapshot))
             }
             http::HEALTH if http::asks_for_passive(query) => {
-                let is_sound = status.is_connected && status.trouble.is_none();
+                let is_sound = status.is_connected && self.trouble(&status).is_none();
                 Some(Page::text(if is_sound { 200 } else { 503 }, &self.words()))
             }
             http::HEALTH => {

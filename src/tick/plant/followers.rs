@@ -1,9 +1,11 @@
 //! Tickerplants that copy the log of this one: `.u.follow.open`, `.u.follow.checksums` and `.u.follow.copy`.
 
 use super::calls::{Caller, malformed};
+use super::copies::{Keeping, OwnLease};
 use super::{Plant, chunk_bytes};
 use crate::access::Names;
 use crate::config::{Durability, Limit, ReplicaMissing};
+use crate::lease::CopyName;
 use crate::log::{LogWriter, Waker};
 use crate::metrics;
 use crate::net::{ConnId, Links, Peer, SyncRequest, message};
@@ -12,7 +14,8 @@ use crate::protocol::names;
 use crate::q::QError;
 use crate::queue::Date;
 use crate::tick::clock;
-use crate::tick::follow::replicas::{Change, Event, Position, Replicas};
+use crate::tick::follow::in_sync::Event as CopyEvent;
+use crate::tick::follow::replicas::{Event, Position, Replicas};
 use crate::tick::follow::serve::{self, Job, Place, Read, Server, What};
 use proto::View;
 use std::time::{Duration, Instant};
@@ -27,6 +30,8 @@ struct Follower {
     conn: ConnId,
     /// Where it is reached.
     name: Vec<u8>,
+    /// Its copy in the record of the lease; `None` without one.
+    copy: Option<CopyName>,
     /// Its call that waits for updates, and until when.
     asked: Option<(SyncRequest, Ask, Instant)>,
     /// Its call that the thread works on.
@@ -43,6 +48,10 @@ pub(super) struct Followers {
     all: Vec<Follower>,
     replicas: Replicas<ConnId>,
     missing: ReplicaMissing,
+    /// Responses wait for followers.
+    is_promised: bool,
+    /// Where the record of a lease names the followers that count.
+    pub keeping: Option<Keeping>,
 }
 
 impl Followers {
@@ -51,6 +60,7 @@ impl Followers {
         waker: Waker,
         place: Option<Place>,
         (durability, timeout, missing): (Durability, Duration, ReplicaMissing),
+        lease: Option<OwnLease>,
     ) -> Followers {
         let needed = match durability {
             // Nobody follows a tickerplant without a log.
@@ -59,22 +69,32 @@ impl Followers {
             Durability::None | Durability::Os | Durability::Group(_) | Durability::Each => 0,
         };
         let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
-        let replicas = Replicas::new(needed, timeout_ns);
-        Followers { waker, place, server: None, all: Vec::new(), replicas, missing }
+        let keeping = lease.map(|lease| Keeping::new(lease, needed, timeout_ns));
+        // One of both decides.
+        let replicas = Replicas::new(if keeping.is_some() { 0 } else { needed }, timeout_ns);
+        let (server, all, is_promised) = (None, Vec::new(), needed > 0);
+        Followers { waker, place, server, all, replicas, missing, is_promised, keeping }
     }
 
     /// Whether there are followers, or responses that wait for some.
     pub fn is_used(&self) -> bool {
-        !self.all.is_empty() || self.replicas.is_needed()
+        !self.all.is_empty() || self.is_promised
     }
 
     /// Whether updates are rejected because too few followers confirm.
     pub fn refuses_updates(&self) -> bool {
-        self.replicas.is_missing() && self.missing == ReplicaMissing::Refuse
+        self.is_missing() && self.missing == ReplicaMissing::Refuse
+    }
+
+    fn is_missing(&self) -> bool {
+        self.keeping.as_ref().map_or(self.replicas.is_missing(), Keeping::is_missing)
     }
 
     /// What is confirmed, if responses wait for that.
-    fn replicated(&self) -> Option<Position> {
+    pub fn replicated(&self) -> Option<Position> {
+        if let Some(keeping) = &self.keeping {
+            return keeping.replicated(self.is_promised, self.missing);
+        }
         let waits =
             self.replicas.is_needed() && (!self.replicas.is_missing() || self.missing == ReplicaMissing::Refuse);
         waits.then(|| self.replicas.confirmed())
@@ -94,6 +114,11 @@ impl Followers {
         self.all.iter().map(|of| (of.name.as_slice(), self.replicas.durable(of.conn).unwrap_or_default()))
     }
 
+    /// Each follower that has a copy in the record of the lease, with its address.
+    pub fn copies(&self) -> impl Iterator<Item = (&[u8], &str)> {
+        self.all.iter().filter_map(|of| Some((of.name.as_slice(), of.copy.as_deref()?)))
+    }
+
     /// Why updates are not as safe as promised, in words.
     pub fn trouble(&self) -> Option<String> {
         let (needed, connected) = (self.replicas.needed(), self.replicas.connected());
@@ -103,8 +128,14 @@ impl Followers {
             }
             ReplicaMissing::Refuse => "updates are rejected",
         };
-        let is_missing = self.replicas.is_missing();
-        is_missing.then(|| {
+        if let Some(keeping) = self.keeping.as_ref().filter(|of| of.is_missing()) {
+            let named = keeping.named();
+            return Some(format!(
+                "too few followers have all updates (--durability replica({}), {connected} connected, {named} may take over): {then}",
+                keeping.needed()
+            ));
+        }
+        self.is_missing().then(|| {
             format!("too few followers confirm in time (--durability replica({needed}), {connected} connected): {then}")
         })
     }
@@ -112,7 +143,8 @@ impl Followers {
     /// Until when nothing is to be done without an event, on the clock of the loop and on the steady one.
     pub fn deadlines(&self) -> (Option<Instant>, Option<i64>) {
         let waits = self.all.iter().filter_map(|of| of.asked.as_ref().map(|(.., until)| *until));
-        (waits.min(), self.replicas.due_ns())
+        let due_ns = self.keeping.as_ref().and_then(Keeping::due_ns);
+        (waits.min(), self.replicas.due_ns().or(due_ns))
     }
 
     fn of(&mut self, conn: ConnId) -> Result<&mut Follower, QError> {
@@ -129,11 +161,17 @@ impl Plant {
     /// many followers; `nyi` without a log.
     pub(super) fn follow_open(&mut self, args: &[View<'_>], caller: Caller, ctl: &mut dyn Links) -> Result<(), QError> {
         let conn = caller.conn;
-        let Greeting { src, name } = Greeting::decode(args).map_err(malformed)?;
+        let Greeting { src, name, copy } = Greeting::decode(args).map_err(malformed)?;
         self.may_follow(conn, &name, ctl)?;
         let (Some(place), Some(log)) = (self.followers.place.clone(), self.log.writer()) else {
             return Err(QError::with("nyi", "this tickerplant has no log to follow"));
         };
+        let copy = Some(String::from_utf8_lossy(&copy).into_owned()).filter(|copy| !copy.is_empty());
+        let of = copy.as_deref().and_then(|copy| copy.rsplit_once('/')).map(|(address, _)| address.as_bytes());
+        if copy.is_some() && of != Some(&name) {
+            // Only its name is proved.
+            return Err(QError::with("domain", "the name of a copy begins with the address of its follower"));
+        }
         if src != place.src.as_bytes() {
             let (theirs, own) = (src.escape_ascii(), &place.src);
             return Err(QError::with("domain", format!("this tickerplant's source is {own}, not {theirs}")));
@@ -162,8 +200,10 @@ impl Plant {
         }
         ctl.set_keepalive(conn, MAX_SILENCE);
         tracing::info!(follower = %name.escape_ascii(), "a tickerplant follows this one");
-        self.followers.all.push(Follower { conn, name, asked: None, reading: None });
+        let joined = copy.clone().map(CopyEvent::Joined);
+        self.followers.all.push(Follower { conn, name, copy, asked: None, reading: None });
         self.replicas_step(Event::Joined(conn), ctl);
+        joined.into_iter().for_each(|event| self.copies_step(event, ctl));
         self.read_for(caller, greeted.date, What::Greet(greeted))
     }
 
@@ -211,8 +251,11 @@ impl Plant {
             let text = format!("it has {} updates, and this tickerplant {}", durable.index, tip.index);
             return Err(QError::with("domain", text));
         }
-        self.followers.of(caller.conn)?.asked = Some((request, ask, until));
+        let follower = self.followers.of(caller.conn)?;
+        follower.asked = Some((request, ask, until));
+        let confirmed = follower.copy.clone().map(|copy| CopyEvent::Confirmed(copy, durable));
         self.replicas_step(Event::Confirmed(caller.conn, durable), ctl);
+        confirmed.into_iter().for_each(|event| self.copies_step(event, ctl));
         self.feed_followers(ctl);
         self.acknowledge(ctl);
         Ok(())
@@ -242,6 +285,7 @@ impl Plant {
 
     fn feed_followers(&mut self, ctl: &mut dyn Links) {
         self.replicas_step(Event::Time, ctl);
+        self.copies_step(CopyEvent::Time, ctl);
         let (now, today) = (ctl.now(), self.log.position().date);
         let is_due = |of: &Follower, written: u64| {
             of.asked.as_ref().is_some_and(|(_, ask, until)| ask.date != today || ask.next < written || *until <= now)
@@ -287,26 +331,23 @@ impl Plant {
         let left = self.followers.all.swap_remove(at);
         tracing::warn!(follower = %left.name.escape_ascii(), "a tickerplant that followed this one has disconnected");
         self.replicas_step(Event::Left(conn), ctl);
+        left.copy.map(CopyEvent::Left).into_iter().for_each(|event| self.copies_step(event, ctl));
     }
 
     fn replicas_step(&mut self, event: Event<ConnId>, ctl: &mut dyn Links) {
         let (position, now_ns) = (self.log.position(), self.steady_ns());
         let change = self.followers.replicas.step(event, position, now_ns);
-        self.log.set_replicated(self.followers.replicated());
-        match change {
-            None => {}
-            Some(Change::Back) => {
-                tracing::warn!("enough followers confirm again: acknowledged updates are on their disks as well");
-            }
-            Some(Change::Missing) => {
-                let trouble = self.followers.trouble().unwrap_or_default();
-                tracing::warn!("{trouble}");
-                if self.followers.refuses_updates() {
-                    let text = format!("io: {trouble}; this update is logged here, and lost if this tickerplant is");
-                    let acks = self.log.take_acks();
-                    acks.into_iter().for_each(|ack| ctl.reply(ack.request, message::error(text.as_bytes())));
-                }
-            }
+        self.promised(change, ctl);
+    }
+
+    /// Warns, and with `--replica-missing refuse` rejects what waits for followers.
+    pub(super) fn too_few_followers(&mut self, ctl: &mut dyn Links) {
+        let trouble = self.followers.trouble().unwrap_or_default();
+        tracing::warn!("{trouble}");
+        if self.followers.refuses_updates() {
+            let text = format!("io: {trouble}; this update is logged here, and lost if this tickerplant is");
+            let acks = self.log.take_acks();
+            acks.into_iter().for_each(|ack| ctl.reply(ack.request, message::error(text.as_bytes())));
         }
     }
 

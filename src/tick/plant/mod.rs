@@ -12,6 +12,7 @@ mod change_schema;
 mod confirm;
 mod connection;
 mod conns;
+mod copies;
 mod effects;
 mod figures;
 mod followers;
@@ -43,11 +44,11 @@ pub mod values;
 pub mod variables;
 mod verification;
 
+pub use copies::OwnLease;
 pub use state::HandOver;
 pub use stats::Stats;
 
 use super::catchup;
-use super::clock;
 use super::core::batch::Batch;
 use super::core::schema::Tables;
 use super::day::ClockLimits;
@@ -65,13 +66,14 @@ use crate::audit::{Entry, Sums, readable};
 use crate::config::units::RollTime;
 use crate::config::{Damage, Durability, Limits, ReplicaMissing, RequiredMount};
 use crate::election::Tenure;
-use crate::env::{Disk, Env};
+use crate::env::Env;
 use crate::log::{self, Locked, LogError, LogOptions, LogWriter, Waker};
 use crate::net::{ConnId, Links};
 use crate::protocol::ToNode;
 use crate::queue::{Date, Params};
 use bytes::Bytes;
 use catching_up::CatchUp;
+use copies::Leaving;
 use followers::Followers;
 use held::HeldResponses;
 use log_side::LogSide;
@@ -99,6 +101,8 @@ pub struct PlantOptions {
     pub lease: Option<String>,
     /// The lease, unless the lock of the log is.
     pub tenure: Option<Arc<Tenure>>,
+    /// The same with the own copy of the log, where each tickerplant has one.
+    pub copy: Option<OwnLease>,
     pub durability: Durability,
     /// Under durability `replica`: how long to wait for followers, and what happens then.
     pub replica_timeout: Duration,
@@ -177,6 +181,7 @@ pub struct Plant {
     /// The lease was over at the beginning of this iteration.
     is_over: bool,
     hand_over: Option<HandOver>,
+    leaving: Option<Leaving>,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -279,7 +284,8 @@ impl Plant {
         tables: Arc<Tables>,
         waker: Waker,
     ) -> Result<Plant, StartError> {
-        let newest = options.dir.as_ref().and_then(|dir| newest_log(&*env.disk, dir, &options.src));
+        let place = |dir: &PathBuf| Place { dir: dir.clone(), src: options.src.clone() };
+        let newest = options.dir.as_ref().and_then(|dir| Some(Date(*place(dir).dates(&*env.disk).ok()?.last()?)));
         let time = Timekeeper::start(&env.clock, options.roll.clone(), newest, options.clock_limits());
         let is_past = time.is_due();
         let log = match (&options.dir, locked) {
@@ -296,7 +302,7 @@ impl Plant {
         let (address, lease, tenure) = (options.address, options.lease, options.tenure);
         let place = log.directory().map(|dir| Place { dir: dir.to_path_buf(), src: src.clone() });
         let replicas = (options.durability, options.replica_timeout, options.replica_missing);
-        let followers = Followers::new(Arc::clone(&waker), place, replicas);
+        let followers = Followers::new(Arc::clone(&waker), place, replicas, options.copy);
         let mut plant = Plant::with(
             env,
             options.limits,
@@ -374,6 +380,7 @@ impl Plant {
             tenure: None,
             is_over: false,
             hand_over: None,
+            leaving: None,
         })
     }
 
@@ -436,7 +443,8 @@ impl Plant {
     pub fn deadline(&self) -> Option<Instant> {
         let roll = self.env.clock.now().checked_add(self.time.left());
         let (asked, replicas) = self.followers.deadlines();
-        let replicas = replicas.and_then(|at_ns| self.time.instant(at_ns));
+        let replicas =
+            replicas.into_iter().chain(self.leaving_due_ns()).min().and_then(|at_ns| self.time.instant(at_ns));
         let others = [
             self.queue_deadline(),
             self.merging.deadline(),
@@ -476,6 +484,7 @@ impl Plant {
             self.fail(&error, ctl);
         }
         self.log.look_at_path();
+        self.look_at_copies(ctl);
         self.serve_followers(ctl);
         self.acknowledge(ctl);
         self.send_held(ctl);
@@ -585,13 +594,4 @@ impl Plant {
     pub fn has_log(&self) -> bool {
         self.log.exists()
     }
-}
-
-/// Returns the newest day that has a log in this directory.
-fn newest_log(disk: &dyn Disk, dir: &std::path::Path, src: &str) -> Option<Date> {
-    let dates = disk.list(dir).ok()?.into_iter().filter_map(|path| {
-        let date = log::date_of(&path)?;
-        (path == log::log_path(dir, src, date)).then(|| clock::day_number(date))
-    });
-    dates.max()
 }

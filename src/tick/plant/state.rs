@@ -26,7 +26,7 @@ impl Plant {
     pub(super) fn why_closed(&self) -> Option<Reason> {
         match self.log.has_failed() {
             true => Some(Reason::LogFailed),
-            false if self.is_over => Some(Reason::LeaseOver),
+            false if self.is_over || self.is_leaving() => Some(Reason::LeaseOver),
             false => self.followers.refuses_updates().then_some(Reason::NotReplicated),
         }
     }
@@ -46,7 +46,7 @@ impl Plant {
     /// `.u.failover[]` or `.u.failover "name"`: lets this process step down at the end of this iteration of the event loop.
     ///
     /// # Errors
-    /// `nyi` if no other process can take over, or it cannot be chosen; `type` if the successor is no name.
+    /// `nyi` if no other process can take over, or it cannot be chosen; `type` if the successor is no name; `io` if its log may lack updates.
     pub(super) fn hand_over(&mut self, args: &[View<'_>]) -> Result<(), QError> {
         let name = args.first().filter(|name| !name.is_null()).map(View::text);
         let successor = match name {
@@ -63,6 +63,7 @@ impl Plant {
             let why = "under --lease file: the first that gets the lock of the log takes over: .u.failover[]";
             return Err(QError::with("nyi", why));
         }
+        self.check_successor(successor.as_deref())?;
         tracing::warn!(successor = successor.as_deref().unwrap_or("any"), "an operator requests a hand-over");
         self.hand_over = Some(HandOver { successor, epoch: self.log.epoch().0 });
         Ok(())
@@ -78,7 +79,7 @@ impl Plant {
 
     /// Returns whether this tickerplant is active, which it is as long as it may log updates. Without a log there is no passive one.
     fn state(&self) -> TickState {
-        let is_active = !self.log.has_failed() && !self.is_over;
+        let is_active = !self.log.has_failed() && !self.is_over && !self.is_leaving();
         TickState {
             role: if is_active { Standing::Active } else { Standing::Passive },
             lease: self.lease.clone().unwrap_or_default(),

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import unittest
 import urllib.error
 import urllib.request
@@ -16,6 +17,7 @@ from . import leases
 from .scene import binary
 
 _numbers = itertools.count(1)
+LOG = re.compile(r"sym\d{4}\.\d\d\.\d\d")
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 
 
@@ -93,6 +95,7 @@ class LeaseScene(Scene):
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
-    def logged(self):
-        [log] = [path for path in self.logs.iterdir() if path.name.startswith("sym2") and path.name[-1].isdigit()]
+    def logged(self, directory=None):
+        """The rows of the one log in a directory."""
+        [log] = [path for path in (directory or self.logs).iterdir() if LOG.fullmatch(path.name)]
         return [seq for record in tplog.read(log) for seq in record[2][4].v]

@@ -90,10 +90,14 @@ class Scheduled(LeaseScene):
             cls.addClassCleanup(cls.links[-1].close)
 
     def begin(self, which):
-        link = self.links[which].url
-        lease = self.url().replace(self.store.url, link)
-        name = f"plant{which}"
-        self.plants[which] = self.tick("--lease", lease, "--quiet", name=name, port=self.ports[which])
+        self.plants[which] = self.tick("--lease", self.lease_of(which), "--quiet", name=f"plant{which}", port=self.ports[which])
+
+    def lease_of(self, which):
+        return self.url().replace(self.store.url, self.links[which].url)
+
+    def complete(self):
+        """Directories whose logs have everything that was acknowledged."""
+        return [self.logs]
 
     def kill(self, draw, which):
         self.plants[which].kill()
@@ -161,11 +165,12 @@ class Scheduled(LeaseScene):
             publisher.stop()
             for process in self.plants:
                 process.terminate()
-            rows = self.logged()
-            self.assertEqual(len(rows), len(set(rows)), "rows twice")
-            self.assertLessEqual(set(publisher.acknowledged), set(rows), "acknowledged rows are missing")
-            verify = self.start(f"verify{seed}", "log", "verify", self.logs)
-            self.assertEqual(verify.wait(), 0, verify.printed())
+            for directory in self.complete():
+                rows = self.logged(directory)
+                self.assertEqual(len(rows), len(set(rows)), f"rows twice in {directory}")
+                self.assertLessEqual(set(publisher.acknowledged), set(rows), f"acknowledged rows are missing in {directory}")
+                verify = self.start(f"verify{seed}", "log", "verify", directory)
+                self.assertEqual(verify.wait(), 0, verify.printed())
             return len(publisher.acknowledged), int(self.item()["fence"]["N"])
 
     def role_within(self, port):
@@ -174,3 +179,22 @@ class Scheduled(LeaseScene):
                 return connection.ask(kdb.lst(kdb.sym(".u.state"), kdb.NIL)).py()["role"]
         except GONE:
             return None
+
+
+class ScheduledCopies(Scheduled):
+    """Each tickerplant has a log of its own; an acknowledged update is in one other."""
+
+    def directory_of(self, which):
+        return self.directory / f"copy{which}"
+
+    def begin(self, which):
+        own = f"127.0.0.1:{self.ports[which]}"
+        addresses = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        options = ("--follow", addresses, "--advertise", own, "--durability", "replica(1)", "--replica-timeout", "300ms", "--quiet")
+        place = self.directory_of(which)
+        self.plants[which] = self.tick("--lease", self.lease_of(which), *options, name=f"plant{which}", logs=place, port=own)
+
+    def complete(self):
+        """Those that the lease names."""
+        named = [name.rpartition("/")[0] for name in self.item()["copies"]["SS"]]
+        return [self.directory_of(which) for which, port in enumerate(self.ports) if f"127.0.0.1:{port}" in named]

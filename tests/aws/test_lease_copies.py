@@ -1,0 +1,226 @@
+"""Take-over without a common disk: the lease names the copies of the log that have every acknowledged update, and only their tickerplants take over."""
+
+import os
+import re
+import subprocess
+import threading
+
+from harness import kdb
+from harness.client import Connection, KdbError
+from harness.scene import trades, update
+
+from .cloud.copies_scene import REFUSED, CopiesScene
+from .cloud.scene import binary
+
+
+class Copies(CopiesScene):
+    def lease_tool(self, *arguments):
+        command = [binary(), "lease", *arguments]
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, env={**os.environ, **self.environment})
+
+    def test_the_follower_takes_over_with_everything_acknowledged(self):
+        one, _ = self.both()
+        self.publish_to(0, 200)
+        one.kill()
+        self.is_active(1)
+        self.publish_to(1, 50)
+        self.assertEqual(len(self.acknowledged), 250)
+        self.complete(1)
+        self.assertEqual(self.copies(), [f"127.0.0.1:{self.ports[1]}"])
+        # The former one comes back, is cut back to the fork if need be, and counts again.
+        self.begin(0)
+        self.named(0, 1)
+        self.publish_to(1, 20)
+        self.eventually(lambda: self.rows(0) == self.rows(1), "both logs are the same")
+        self.assertEqual(self.state(self.ports[0])["role"], "passive")
+
+    def test_one_after_the_other_is_killed_while_rows_arrive(self):
+        processes = list(self.both())
+        stop = threading.Event()
+        threads = [threading.Thread(target=self.publish_until, args=(stop, 1_000_000 * number)) for number in (1, 2)]
+        [thread.start() for thread in threads]
+        self.addCleanup(stop.set)
+        active = 0
+        for _ in range(4):
+            wanted = len(self.acknowledged) + 40
+            self.eventually(lambda: len(self.acknowledged) > wanted, "rows are acknowledged")
+            processes[active].kill()
+            self.is_active(1 - active)
+            processes[active] = self.begin(active)
+            self.named(0, 1)
+            active = 1 - active
+        stop.set()
+        [thread.join(30) for thread in threads]
+        self.complete(active)
+        self.assertEqual(self.item()["fence"]["N"], "5")
+
+    def publish_until(self, stop, first):
+        seq = first
+        while not stop.is_set():
+            for port in self.ports:
+                try:
+                    with Connection(port) as feed:
+                        while not stop.is_set():
+                            seq += 1
+                            feed.ask(update("trade", trades(seq, 1)))
+                            self.acknowledged.append(seq)
+                except REFUSED:
+                    seq += 1
+
+    def test_a_follower_that_is_late_may_not_take_over(self):
+        one, two = self.both()
+        self.publish_to(0)
+        two.pause()
+        self.publish_to(0, 3)
+        self.named(0)
+        self.assertIn("too few followers have all updates", self.page(self.ports[0], "/health")[1])
+        self.publish_to(0, 20)
+        one.kill()
+        two.resume()
+        self.says(1, "may lack acknowledged updates")
+        self.passes_by(1)
+        # The complete one comes back, and goes on.
+        self.begin(0)
+        self.is_active(0)
+        self.complete(0)
+        self.named(0, 1)
+
+    def test_an_operator_may_accept_the_loss(self):
+        one, two = self.both()
+        two.pause()
+        self.publish_to(0, 3)
+        self.named(0)
+        self.publish_to(0, 20)
+        one.kill()
+        two.resume()
+        owner = self.item()["ownerName"]["S"]
+        shown = self.lease_tool("show", self.url())
+        self.assertRegex(shown.stdout, rf"copies +127\.0\.0\.1:{self.ports[0]}/")
+        done = self.lease_tool("release", self.url(), "--owner", owner, "--now", "--accept-loss")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.is_active(1)
+        # What it lacked is cut off the other one's log, kept, and named.
+        self.begin(0)
+        self.named(0, 1)
+        note = self.state(self.ports[0])["note"]
+        self.assertRegex(note, r"updates that this log had from update .* are cut off, and kept in")
+
+    def test_without_replica_a_follower_takes_over_if_it_keeps_up(self):
+        one, _ = self.both(durability="group(5ms)")
+        self.publish_to(0, 100)
+        self.eventually(lambda: self.state(self.ports[1])["tip"] == 100 or None, "the copy is complete")
+        one.kill()
+        self.is_active(1)
+        self.complete(1)
+
+    def test_a_stop_in_order_hands_the_last_updates_over(self):
+        one, _ = self.both(durability="group(5ms)")
+        self.publish_to(0, 300)
+        self.assertEqual(one.terminate(), 0)
+        self.is_active(1)
+        self.complete(1)
+        self.assertEqual(self.rows(0), self.rows(1))
+
+    def test_a_stop_in_order_beside_a_follower_that_hangs_leaves_the_lease_to_the_complete_one(self):
+        one, two = self.both(durability="group(5ms)")
+        two.pause()
+        self.publish_to(0, 50)
+        self.assertEqual(one.terminate(), 0)
+        self.assertEqual(self.copies(), [f"127.0.0.1:{self.ports[0]}"])
+        two.resume()
+        self.begin(0)
+        self.is_active(0)
+        self.complete(0)
+
+    def test_an_operator_hands_over_and_back(self):
+        self.both()
+        addresses = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        for epoch, active in [(2, 1), (3, 0)]:
+            self.publish_to(1 - active)
+            self.says(active, None)
+            done = subprocess.run([str(binary()), "failover", addresses], capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, rf"127.0.0.1:{self.ports[active]} is active after .*: epoch {epoch}, {self.seq} updates")
+            self.named(0, 1)
+        self.publish_to(0)
+        self.assertEqual(len(self.acknowledged), 60)
+        self.complete(0)
+
+    def test_no_hand_over_to_a_follower_that_lacks_updates(self):
+        _, two = self.both()
+        two.pause()
+        self.publish_to(0, 3)
+        self.named(0)
+        with self.connect(self.ports[0]) as client, self.assertRaisesRegex(KdbError, "^io: no follower is known to have acknowledged"):
+            client.ask(kdb.lst(kdb.sym(".u.failover"), kdb.NIL))
+        self.publish_to(0, 3)
+        self.complete(0)
+
+    def test_a_paused_leader_acknowledges_nothing_once_another_one_is_active(self):
+        one, _ = self.both()
+        feed = self.connect(self.ports[0])
+        self.publish_to(0)
+        one.pause()
+        self.is_active(1)
+        self.publish_to(1)
+        one.resume()
+        with self.assertRaises(REFUSED):
+            feed.ask(update("trade", trades(-1, 1)))
+        self.named(0, 1)
+        self.publish_to(1)
+        self.complete(1)
+        self.eventually(lambda: self.rows(0) == self.rows(1), "both logs are the same")
+
+    def test_an_emptied_directory_is_another_copy(self):
+        one, two = self.both()
+        self.publish_to(0)
+        two.kill()
+        one.pause()
+        for path in self.directory_of(1).iterdir():
+            path.unlink()
+        self.begin(1)
+        self.says(1, "may lack acknowledged updates")
+        self.passes_by(1)
+        one.resume()
+        self.is_active(0)
+        self.named(0, 1)
+        self.complete(1)
+
+    def test_whoever_has_a_log_goes_first(self):
+        alone = self.tick(name="alone", logs=self.directory_of(1))
+        self.publish(self.connect(alone))
+        self.assertEqual(alone.terminate(), 0)
+        self.begin(0)
+        self.begin(1)
+        self.is_active(1)
+        self.named(0, 1)
+        self.assertEqual(self.rows(0), list(range(20)))
+
+    def test_a_lease_of_a_common_directory_is_refused_and_the_reverse(self):
+        one, _ = self.plant("common")
+        self.eventually(lambda: self.item() is not None or None, "it has the lease")
+        self.begin(0)
+        self.says(0, "names no copy of the log")
+        self.assertEqual(one.terminate(), 0)
+        self.passes_by(0)
+
+    def test_a_lock_of_one_log_is_no_lease_of_two(self):
+        process = self.begin(0, lease="file:")
+        self.assertNotEqual(process.wait(), 0)
+        process.wait_for("a lock of one decides nothing: use a lease in a store")
+
+    def test_clients_of_the_passive_one_are_handed_through(self):
+        self.both("--forward")
+        with self.connect(self.ports[1]) as feed:
+            for _ in range(20):
+                self.seq += 1
+                feed.ask(update("trade", trades(self.seq, 1)))
+                self.acknowledged.append(self.seq)
+        self.complete(0)
+        self.assertTrue(re.search(r"\nelastick_tick_forwarded_connections \d", self.page(self.ports[1], "/metrics")[1]))
+
+
+class CopiesOnTheApiServer(Copies):
+    """The same on the other stand-in."""
+
+    kind = "moto"
