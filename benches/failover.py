@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Time from the death of the active tickerplant to the first update that the next one accepts.
 
-    .venv-aws/bin/python benches/failover.py BINARY [--leases file:,3,6,20] [--times 100] [--pairs 10] [--kinds kill,hand-over]
+    .venv-aws/bin/python benches/failover.py BINARY [--leases file:,3,6,20] [--times 100] [--pairs 10] [--kinds kill,hand-over] [--copies]
 
 For each lease (`file:`, or seconds of a lease in a DynamoDB table, which dynalite serves on this machine) several pairs of tickerplants run side by
-side, each pair with a log directory and a publisher of its own, which sends one row at a time and knows both addresses. `kill` ends the active one by
+side, each pair with a log directory and a publisher of its own, which sends one row at a time and knows both addresses. With `--copies` each
+tickerplant has a log directory of its own, under `--durability replica(1)`, and a round begins once the lease names both. `kill` ends the active one by
 kill -9, `hand-over` calls .u.failover; in either case the one that was active is the passive one of the next round. Prints median, 90th percentile
 and worst of all rounds, and ends with 1 if an acknowledged row is missing in a log, or is there twice.
 BINARY has the feature aws. tests/run aws installs what this needs.
@@ -13,6 +14,7 @@ BINARY has the feature aws. tests/run aws installs what this needs.
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from harness.client import Connection, KdbError
 from harness.process import reserve_port
 from harness.scene import SCHEMA, trades, update
 
+LOG = re.compile(r"sym\d{4}\.\d\d\.\d\d")
 STATE = kdb.lst(kdb.sym(".u.state"), kdb.NIL)
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 GONE = (OSError, EOFError, KdbError, AssertionError)
@@ -37,18 +40,21 @@ DEADLINE_S = 120
 class Pair:
     """Two tickerplants of one log, and the rows that they have acknowledged."""
 
-    def __init__(self, binary, lease, directory):
-        self.binary, self.lease, self.directory = binary, lease, directory
-        self.logs = directory / "logs"
-        self.logs.mkdir(parents=True)
+    def __init__(self, binary, lease, directory, has_copies):
+        self.binary, self.lease, self.directory, self.has_copies = binary, lease, directory, has_copies
+        self.logs = [directory / name for name in (["one", "two"] if has_copies else ["logs", "logs"])]
+        directory.mkdir(parents=True)
         (directory / "sym.q").write_text(SCHEMA)
         self.ports = [reserve_port(), reserve_port()]
         self.processes = [None, None]
-        self.next, self.acknowledged, self.starts = 0, [], 0
+        self.next, self.acknowledged, self.starts, self.active = 0, [], 0, 0
 
     def start(self, which):
         self.starts += 1
-        command = [self.binary, "tick", "sym", self.logs, "-p", f"127.0.0.1:{self.ports[which]}", "--lease", self.lease, "--unix-sockets="]
+        addresses = [f"127.0.0.1:{port}" for port in self.ports]
+        command = [self.binary, "tick", "sym", self.logs[which], "-p", addresses[which], "--lease", self.lease, "--unix-sockets="]
+        if self.has_copies:
+            command += ["--follow", ",".join(addresses), "--durability", "replica(1)"]
         output = open(self.directory / f"tick{self.starts}", "wb")
         environment = {**os.environ, **KEYS}
         self.processes[which] = subprocess.Popen(list(map(str, command)), stdout=output, stderr=output, env=environment, cwd=self.directory)
@@ -70,6 +76,13 @@ class Pair:
                     return one
             time.sleep(0.02)
         raise SystemExit(f"no tickerplant of {self.directory} is {role}")
+
+    def wait_until_it_may_take_over(self, which):
+        by = time.monotonic() + DEADLINE_S
+        while self.has_copies and self.state(which).get("trouble"):
+            if time.monotonic() > by:
+                raise SystemExit(f"a tickerplant of {self.directory} may not take over: {self.state(which)['trouble']}")
+            time.sleep(0.02)
 
     def publish(self, connection):
         connection.ask(update("trade", trades(self.next, 1)))
@@ -100,6 +113,7 @@ class Pair:
         if self.processes[passive] is None:
             self.start(passive)
         self.wait("passive", [passive])
+        self.wait_until_it_may_take_over(passive)
         connection = Connection(self.ports[active])
         for _ in range(20):
             self.next += 1
@@ -117,13 +131,17 @@ class Pair:
         connection.close()
         if self.state(passive)["role"] != "active":
             raise SystemExit(f"the former one is active again in {self.directory}")
+        self.active = passive
         return took
 
     def run(self, kind, times, found):
-        self.start(0)
-        self.wait("active")
-        for _ in range(times):
-            found.append(self.round(kind))
+        try:
+            self.start(0)
+            self.wait("active")
+            for _ in range(times):
+                found.append(self.round(kind))
+        except SystemExit as failed:
+            print(failed, file=sys.stderr)
 
     def close(self):
         for process in filter(None, self.processes):
@@ -131,8 +149,8 @@ class Pair:
             process.wait()
 
     def check(self):
-        """Numbers of acknowledged rows that the log lacks, and of rows that are there twice."""
-        logs = [path for path in self.logs.iterdir() if path.name.startswith("sym2") and path.name[-1].isdigit()]
+        """Numbers of acknowledged rows that the log of the last active one lacks, and of rows that are there twice."""
+        logs = [path for path in self.logs[self.active].iterdir() if LOG.fullmatch(path.name)]
         rows = [seq for log in logs for record in tplog.read(log) for seq in record[2][4].v]
         return len(set(self.acknowledged) - set(rows)), len(rows) - len(set(rows))
 
@@ -151,7 +169,7 @@ def measure(arguments, lease, kind, store):
     pairs, found, threads = [], [], []
     with tempfile.TemporaryDirectory(prefix="elastick-failover-") as directory:
         for number in range(arguments.pairs):
-            pairs.append(Pair(arguments.binary, url(lease, store, number), pathlib.Path(directory) / str(number)))
+            pairs.append(Pair(arguments.binary, url(lease, store, number), pathlib.Path(directory) / str(number), arguments.copies))
         each = -(-arguments.times // arguments.pairs)
         for pair in pairs:
             thread = threading.Thread(target=pair.run, args=(kind, each, found), daemon=True)
@@ -180,6 +198,7 @@ def main():
     parser.add_argument("--kinds", default="kill,hand-over")
     parser.add_argument("--times", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--copies", action="store_true")
     arguments = parser.parse_args()
     arguments.binary = arguments.binary.resolve()
     leases = arguments.leases.split(",")

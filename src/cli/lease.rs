@@ -45,11 +45,18 @@ pub fn command() -> Command {
         .arg(owner)
         .arg(now)
         .arg(accept_loss);
+    let pause = Command::new("pause")
+        .about(
+            "Pause take-overs, for maintenance: until `resume`, only a tickerplant at the owner's address takes the lease, or the one that \
+             `elastick failover` chooses",
+        )
+        .arg(url());
+    let resume = Command::new("resume").about("End a pause").arg(url());
     Command::new(Program::Lease.name())
-        .about("Show a lease in a DynamoDB table, or give it back for an owner that is gone")
+        .about("Show a lease in a DynamoDB table, pause take-overs, or give it back for an owner that is gone")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands([show, release])
+        .subcommands([show, release, pause, resume])
         .after_help(
             "Examples:\n  elastick lease show 'dynamodb://elastick-leases/tick-sym?region=eu-west-1'\n  elastick lease release \
              'dynamodb://elastick-leases/tick-sym?region=eu-west-1' --owner tick1:5010/0f3c9a\n\nTo move the active role from a tickerplant that \
@@ -59,7 +66,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let Some((action, matches)) = matches.subcommand() else {
-        return Err(CliError::Usage("show or release".into()));
+        return Err(CliError::Usage("show, release, pause or resume".into()));
     };
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
     let url = text("url").parse().map_err(CliError::Usage)?;
@@ -68,6 +75,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         return Err(CliError::Usage(format!("file: {why}")));
     };
     match action {
+        "pause" => pause(&source, true),
+        "resume" => pause(&source, false),
         "show" => show(&source, settings_of(Program::Lease, matches)?.is_on(&options::JSON)?),
         _ => release(&source, text("owner"), (matches.get_flag("now"), matches.get_flag("accept-loss"))),
     }
@@ -83,6 +92,8 @@ struct Shown<'a> {
     successor: Option<&'a str>,
     /// Copies of the log that have every acknowledged update; empty where there is one log.
     copies: Vec<&'a str>,
+    /// An operator has paused take-overs.
+    is_paused: bool,
     /// From the first look to the first renewal; `None` if there was none for the whole duration.
     renewed_after_s: Option<f64>,
 }
@@ -103,6 +114,7 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
             is_released: record.is_released,
             successor: record.successor.as_deref(),
             copies: record.copies.names().map(String::as_str).collect(),
+            is_paused: record.is_paused,
             renewed_after_s: renewed.map(|after| after.as_secs_f64()),
         };
         return Ok(json::print(&mut std::io::stdout(), &shown)?);
@@ -123,11 +135,23 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
     if !record.copies.is_empty() {
         rows.push(("copies", record.copies.to_string()));
     }
+    if record.is_paused {
+        rows.push(("paused", "take-overs, until elastick lease resume".to_string()));
+    }
     let mut out = std::io::stdout().lock();
     for (name, value) in rows {
         writeln!(out, "{name:<9} {value}")?;
     }
     Ok(())
+}
+
+fn pause(source: &Source, is_paused: bool) -> Result<(), CliError> {
+    let mut store = source.open("", "")?;
+    let done = if is_paused { "take-overs are paused" } else { "take-overs go on" };
+    match store.write(&LeaseWrite::Pause(is_paused), CALL_WITHIN).map_err(CliError::failed)? {
+        Written::Applied => Ok(writeln!(std::io::stdout(), "{done}")?),
+        Written::Refused => Err(CliError::Failed("nobody has taken this lease yet".into())),
+    }
 }
 
 fn release(source: &Source, owner: &str, (at_once, accepts_loss): (bool, bool)) -> Result<(), CliError> {

@@ -80,7 +80,10 @@ impl View {
                 "the lease is over and not renewed ({cause}); active by the lock of the log alone (--lease-failsafe)"
             )),
             Some(left) => Some(format!("the lease is renewed late and ends in {} ms: {cause}", left.as_millis())),
-            None => why.map(String::from).or_else(|| self.barrier.as_ref().map(Barrier::to_string)),
+            // A pause is an operator's own.
+            None => why.map(String::from).or_else(|| {
+                self.barrier.as_ref().filter(|barrier| **barrier != Barrier::Paused).map(Barrier::to_string)
+            }),
         }
     }
 }
@@ -123,6 +126,12 @@ impl Tenure {
             danger: is_in_danger.then_some(left),
             ..view.clone()
         }
+    }
+
+    /// Says that an operator has paused take-overs, while that is so.
+    pub fn note(&self) -> String {
+        let barrier = self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.barrier.clone();
+        barrier.filter(|barrier| *barrier == Barrier::Paused).map(|barrier| barrier.to_string()).unwrap_or_default()
     }
 
     /// Returns the state of the lease as `.u.state[]` has it.

@@ -180,6 +180,7 @@ fn a_passive_process_knows_the_owner() {
         successor: None,
         epoch: Epoch(4),
         copies: Copies::default(),
+        is_paused: false,
     };
     bench.answer(read.number, Answer::Read(Ok(Some(record))));
     let state = bench.tenure.state();

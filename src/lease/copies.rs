@@ -67,6 +67,8 @@ pub enum Barrier {
     NoCopies,
     /// The record is one of tickerplants that have a copy each.
     OfCopies,
+    /// An operator has paused take-overs.
+    Paused,
 }
 
 impl fmt::Display for Barrier {
@@ -77,6 +79,7 @@ impl fmt::Display for Barrier {
                 "the lease names no copy of the log: tickerplants with a common directory, or another program, have written it (elastick lease release \
                  --accept-loss allows any copy)",
             ),
+            Barrier::Paused => f.write_str("take-overs are paused (elastick lease resume)"),
             Barrier::OfCopies => f.write_str("the lease is one of tickerplants with a copy of the log each (--follow)"),
         }
     }

@@ -125,11 +125,14 @@ impl Lease {
 
     /// Why a passive process could not take the lease; `None` if it could, as far as is known.
     pub fn barrier(&self) -> Option<Barrier> {
-        self.barrier_of(&self.seen()?.0.copies)
+        self.barrier_of(self.seen()?.0)
     }
 
-    fn barrier_of(&self, copies: &Copies) -> Option<Barrier> {
+    fn barrier_of(&self, record: &LeaseRecord) -> Option<Barrier> {
+        let copies = &record.copies;
+        let is_meant = record.is_released && record.successor.as_ref() == Some(&self.me);
         match &self.copy {
+            _ if record.is_paused && !is_meant && address(&record.owner) != address(&self.me) => Some(Barrier::Paused),
             None => (!copies.is_empty()).then_some(Barrier::OfCopies),
             Some(_) if copies.is_empty() => Some(Barrier::NoCopies),
             Some(copy) => (!copies.allow(&copy.name)).then(|| Barrier::NotNamed(copies.clone())),
@@ -357,7 +360,7 @@ impl Lease {
     fn found(&mut self, record: Option<LeaseRecord>, now_ns: u64, actions: &mut Vec<LeaseAction>) {
         self.next_ns = now_ns.saturating_add(self.terms.poll_ns);
         let (copies, may_take) = (self.own_copies(), !self.is_paused);
-        let is_barred = record.as_ref().is_some_and(|record| self.barrier_of(&record.copies).is_some());
+        let is_barred = record.as_ref().is_some_and(|record| self.barrier_of(record).is_some());
         let Role::Passive { seen } = &mut self.role else { return };
         let Some(record) = record else {
             *seen = None;
@@ -417,6 +420,8 @@ impl Lease {
             LeaseWrite::Renew { version, copies, .. } => {
                 self.renewed((version, copies), answer, sent_ns, now_ns, actions);
             }
+            // Only operators' tools write it.
+            LeaseWrite::Pause(_) => {}
             LeaseWrite::Release { .. } => match (answer, &mut self.role) {
                 (Ok(Written::Applied), _) => self.leave(now_ns),
                 (_, Role::Closing(Closing { owned: Some(owned), .. })) => {
@@ -575,6 +580,11 @@ impl Owned {
         (self.version, self.epoch) = (record.version, record.epoch.max(self.epoch));
         true
     }
+}
+
+/// Where the process of this name is reached: what comes before its random number.
+fn address(owner: &str) -> &str {
+    owner.rsplit_once('/').map_or(owner, |(address, _)| address)
 }
 
 /// Draws a version that no record has had.

@@ -24,6 +24,8 @@ pub struct LeaseRecord {
     pub epoch: Epoch,
     /// Copies of the log that have every acknowledged update; none where there is one log.
     pub copies: Copies,
+    /// An operator has paused take-overs: only a process at the owner's address may take the lease, or a named successor.
+    pub is_paused: bool,
 }
 
 /// A conditional write. A store applies it whole or not at all. `copies` are those that the record names from then on; `None` leaves them.
@@ -37,6 +39,8 @@ pub enum LeaseWrite {
     Renew { from: RecordVersion, version: RecordVersion, copies: Option<Copies> },
     /// Condition as of `Renew`. Marks the record as released, for a successor if one is named.
     Release { from: RecordVersion, successor: Option<OwnerName>, copies: Option<Copies> },
+    /// If there is a record: pauses take-overs, or ends that. Leaves the version, so it changes nothing for the owner.
+    Pause(bool),
 }
 
 impl LeaseWrite {
@@ -45,7 +49,10 @@ impl LeaseWrite {
         let (LeaseWrite::Create { copies, .. }
         | LeaseWrite::Take { copies, .. }
         | LeaseWrite::Renew { copies, .. }
-        | LeaseWrite::Release { copies, .. }) = self;
+        | LeaseWrite::Release { copies, .. }) = self
+        else {
+            return None;
+        };
         copies.as_ref()
     }
 }

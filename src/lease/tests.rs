@@ -20,6 +20,7 @@ struct Store(Option<LeaseRecord>);
 impl Store {
     fn write(&mut self, me: &str, write: &LeaseWrite) -> Written {
         let lease_ns = terms().lease_ns;
+        let is_paused = self.0.as_ref().is_some_and(|record| record.is_paused);
         let named = self.0.as_ref().map(|record| record.copies.clone()).unwrap_or_default();
         let own = |version: &str, epoch: Epoch, copies: &Option<Copies>| LeaseRecord {
             owner: me.to_string(),
@@ -29,6 +30,7 @@ impl Store {
             successor: None,
             epoch,
             copies: copies.clone().unwrap_or_else(|| named.clone()),
+            is_paused,
         };
         let found = self.0.clone();
         let holds = |from: &str| found.as_ref().is_some_and(|record| record.version == from);
@@ -424,6 +426,7 @@ fn a_store_that_refuses_without_end_is_not_called_without_a_pause() {
         successor: None,
         epoch: Epoch(0),
         copies: Copies::default(),
+        is_paused: false,
     };
     let mut passive = lease("b");
     assert_eq!(passive.step(LeaseEvent::Tick, 0), [LeaseAction::Read]);
@@ -586,4 +589,23 @@ fn a_lease_of_one_log_and_one_of_copies_are_not_taken_for_each_other() {
     let mut b = lease("b");
     assert_eq!(store.run_until(&mut b, 20 * S), []);
     assert_eq!(b.barrier(), Some(Barrier::OfCopies));
+}
+
+#[test]
+fn while_take_overs_are_paused_only_the_owners_address_and_a_named_successor_take_the_lease() {
+    let paused = |is_released: bool, successor: Option<&str>| {
+        let mut store = Store::default();
+        active(&mut store, "host:1/a");
+        let record = store.0.as_mut().unwrap();
+        (record.is_paused, record.is_released) = (true, is_released);
+        record.successor = successor.map(String::from);
+        store
+    };
+    let mut b = lease("other:1/b");
+    assert_eq!(paused(false, None).run_until(&mut b, 20 * S), []);
+    assert_eq!(b.barrier(), Some(Barrier::Paused));
+    assert_eq!(paused(true, None).run_until(&mut lease("other:1/c"), 20 * S), []);
+    let lead = [LeaseAction::Lead(Epoch(2))];
+    assert_eq!(paused(true, None).run_until(&mut lease("host:1/d"), S), lead);
+    assert_eq!(paused(true, Some("other:1/e")).run_until(&mut lease("other:1/e"), S), lead);
 }

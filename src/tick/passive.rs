@@ -202,6 +202,7 @@ impl PassiveService {
         let of = |part: fn(&Active) -> Option<String>| active.as_ref().and_then(part).unwrap_or_default();
         TickState {
             role: Standing::Passive,
+            note: self.note(),
             lease: self.lease.clone(),
             epoch: active.as_ref().map(|active| active.epoch),
             tip: active.as_ref().filter(|active| active.log.is_some()).map(|active| active.updates),
@@ -229,6 +230,11 @@ impl PassiveService {
         }
     }
 
+    /// What an operator should know.
+    fn note(&self) -> String {
+        self.tenure.as_ref().map(|tenure| tenure.note()).unwrap_or_default()
+    }
+
     /// Why it could not take over.
     fn trouble(&self) -> Option<String> {
         let known = self.waiting.known();
@@ -245,7 +251,8 @@ impl PassiveService {
         let refusal = self.refusal();
         match self.trouble() {
             Some(trouble) => format!("{refusal}; cannot take over: {trouble}"),
-            None => refusal,
+            None if self.note().is_empty() => refusal,
+            None => format!("{refusal}; {}", self.note()),
         }
     }
 

@@ -72,6 +72,7 @@ pub fn write(
         successor: None,
         epoch,
         copies: copies.clone().unwrap_or_else(|| named.clone()),
+        is_paused: false,
     };
     let epoch = found.as_ref().map_or(Epoch(0), |record| record.epoch);
     let is_released = found.as_ref().is_some_and(|record| record.is_released);

@@ -6,7 +6,7 @@
 //! known as another's. A pod may still put its record over a renewal that it has not read: the next renewal is refused then, and the log's own fence
 //! keeps the two apart until it is noticed.
 
-use super::item::{FENCE, Item, SUCCESSOR, VERSION};
+use super::item::{FENCE, Item, PAUSED, SUCCESSOR, VERSION};
 use super::layout::Layout;
 use super::request::Request;
 use crate::config::{Admiral, SKIP_LEASE_POD};
@@ -154,6 +154,7 @@ impl Layout for AdmiralLayout {
             successor: text(SUCCESSOR)?,
             epoch,
             copies: super::item::copies(item)?,
+            is_paused: item.contains_key(PAUSED),
         })
     }
 
@@ -183,6 +184,11 @@ impl Layout for AdmiralLayout {
                 request.update = "SET #u = :u, #v = :v".into();
                 request.name("#u", UPDATED).number(":u", now_s()).value(":v", version);
             }
+            LeaseWrite::Pause(is_paused) => {
+                request.name("#k", NAME);
+                request.condition = "attribute_exists(#k)".into();
+                request.pause(*is_paused);
+            }
             LeaseWrite::Release { from, successor, .. } => {
                 self.be_mine(&mut request, from);
                 request.name("#su", SUCCESSOR);
@@ -207,6 +213,7 @@ impl Layout for AdmiralLayout {
                 matches!(now.get(VERSION), Some(AttributeValue::S(text)) if text == version)
             }
             LeaseWrite::Release { .. } => now.contains_key(NAME) && !now.contains_key(OWNER),
+            LeaseWrite::Pause(is_paused) => now.contains_key(PAUSED) == *is_paused,
         }
     }
 }

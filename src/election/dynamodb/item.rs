@@ -20,6 +20,8 @@ pub const FENCE: &str = "fence";
 pub const SUCCESSOR: &str = "successor";
 /// Copies of the log that have every acknowledged update, a set of strings; absent where there is one log.
 pub const COPIES: &str = "copies";
+/// There while an operator has paused take-overs.
+pub const PAUSED: &str = "paused";
 
 /// No number is as high, unless somebody has set it by hand: each taker needs a higher one, which clients read as a long.
 const END_OF_EPOCHS: u64 = i64::MAX.unsigned_abs();
@@ -47,6 +49,7 @@ pub fn record(item: &Item) -> Result<LeaseRecord, String> {
         successor,
         epoch,
         copies: copies(item)?,
+        is_paused: item.contains_key(PAUSED),
     })
 }
 
@@ -113,6 +116,7 @@ mod tests {
             successor: None,
             epoch: Epoch(0),
             copies: Copies::default(),
+            is_paused: false,
         };
         assert_eq!(record(&item), Ok(expected));
     }

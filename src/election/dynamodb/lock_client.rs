@@ -4,7 +4,9 @@
 //! attributes of other programs, and the number of the lease with them. The number is set, under the condition that it grows, and not
 //! added to: an update that reaches the table twice must not count twice.
 
-use super::item::{self, DATA, DURATION, FENCE, IS_RELEASED, Item, OWNER, RELEASED, SUCCESSOR, VERSION, duration};
+use super::item::{
+    self, DATA, DURATION, FENCE, IS_RELEASED, Item, OWNER, PAUSED, RELEASED, SUCCESSOR, VERSION, duration,
+};
 use super::layout::Layout;
 use super::request::Request;
 use crate::config::LeaseTable;
@@ -113,6 +115,14 @@ impl Layout for LockClientLayout {
                 request.update = "SET #d = :d, #v = :v".to_string();
                 request.name("#d", DURATION).value(":d", &duration(self.lease_ns)).value(":v", version);
             }
+            LeaseWrite::Pause(is_paused) => {
+                self.name_key(&mut request);
+                request.condition = match self.sort_name() {
+                    Some(_) => "attribute_exists(#k) AND attribute_exists(#sk)".to_string(),
+                    None => "attribute_exists(#k)".to_string(),
+                };
+                request.pause(*is_paused);
+            }
             LeaseWrite::Release { from, successor, .. } => {
                 self.own(&mut request, from);
                 request.value(":ir", IS_RELEASED).name("#su", SUCCESSOR);
@@ -135,6 +145,7 @@ impl Layout for LockClientLayout {
             | LeaseWrite::Take { version, .. }
             | LeaseWrite::Renew { version, .. } => (VERSION, version.as_str()),
             LeaseWrite::Release { .. } => (RELEASED, IS_RELEASED),
+            LeaseWrite::Pause(is_paused) => return now.contains_key(PAUSED) == *is_paused,
         };
         matches!(now.get(attribute), Some(AttributeValue::S(text)) if text == value)
     }

@@ -146,7 +146,8 @@ impl Store for DynamoDb {
                 .update_expression(request.update)
                 .condition_expression(request.condition)
                 .set_expression_attribute_names(Some(request.names))
-                .set_expression_attribute_values(Some(request.values))
+                // An empty map is an error.
+                .set_expression_attribute_values(Some(request.values).filter(|values| !values.is_empty()))
                 .return_values(ReturnValue::AllNew);
             match call.send().await {
                 Ok(answer) => Ok(Some(answer.attributes.unwrap_or_default())),

@@ -1,6 +1,6 @@
 //! A conditional write as expressions.
 
-use super::item::COPIES;
+use super::item::{COPIES, PAUSED};
 use crate::lease::Copies;
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
@@ -23,6 +23,15 @@ impl Request {
     pub fn value(&mut self, placeholder: &str, text: &str) -> &mut Request {
         self.values.insert(placeholder.to_string(), AttributeValue::S(text.to_string()));
         self
+    }
+
+    /// Makes it an update that sets or removes the mark of a pause.
+    pub fn pause(&mut self, is_paused: bool) {
+        self.name("#pa", PAUSED);
+        self.update = if is_paused { "SET #pa = :pa" } else { "REMOVE #pa" }.to_string();
+        if is_paused {
+            self.value(":pa", "1");
+        }
     }
 
     /// Lets the update, whose expression begins with `SET`, set the copies that the record names, if they change.
@@ -68,6 +77,8 @@ pub mod check {
             LeaseWrite::Renew { from: from.clone(), version: version.clone(), copies: copies() },
             release(None),
             release(Some("b".into())),
+            LeaseWrite::Pause(true),
+            LeaseWrite::Pause(false),
         ]
     }
 

@@ -61,7 +61,7 @@ impl FollowService {
             tip: status.tip,
             lag: status.lag(),
             late_ns: status.late().map(|late| i64::try_from(late.as_nanos()).unwrap_or(i64::MAX)),
-            note: status.note.clone(),
+            note: self.note(&status),
             record,
             active: status.leader,
             ..TickState::default()
@@ -73,6 +73,13 @@ impl FollowService {
         let of_lease = self.lease.as_ref().and_then(|(_, tenure)| tenure.view().words());
         let all: Vec<String> = [of_lease, status.trouble.clone()].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// What an operator should know: what was cut off the log, and whether take-overs are paused.
+    fn note(&self, status: &Status) -> String {
+        let of_lease = self.lease.as_ref().map(|(_, tenure)| tenure.note()).unwrap_or_default();
+        let all = [of_lease, status.note.clone()];
+        all.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
     /// Whether the process has the lease, and takes over.
@@ -104,8 +111,9 @@ impl FollowService {
         } else if let Some(trouble) = self.trouble(&status) {
             words.push_str(&format!("; cannot take over: {trouble}"));
         }
-        if !status.note.is_empty() {
-            words.push_str(&format!("; {}", status.note));
+        let note = self.note(&status);
+        if !note.is_empty() {
+            words.push_str(&format!("; {note}"));
         }
         words
     }
