@@ -73,6 +73,11 @@ impl Election {
         self.event(LeaseEvent::Copies { request, copies });
     }
 
+    /// It is proved that this owner cannot write the log any more ([`LeaseEvent::CannotWrite`]).
+    pub fn cannot_write(&self, owner: OwnerName) {
+        self.event(LeaseEvent::CannotWrite(owner));
+    }
+
     /// The log is closed, or was never opened, after the process had to step down.
     pub fn closed(&self) {
         self.event(LeaseEvent::Closed);
@@ -239,6 +244,7 @@ impl Driver {
     fn note_owner(&mut self, record: Option<&LeaseRecord>) {
         self.view.owner = record.map(|record| record.owner.clone()).unwrap_or_default();
         self.view.is_released = record.is_some_and(|record| record.is_released);
+        self.view.owner_epoch = record.map(|record| record.epoch);
     }
 
     fn note_trouble(&mut self, error: Option<StoreError>) {

@@ -28,6 +28,8 @@ pub struct View {
     pub lead: Option<Epoch>,
     /// Owner in the record that the store had last; this process itself while it holds the lease. Empty if there is none.
     pub owner: String,
+    /// Number of the lease in that record.
+    pub owner_epoch: Option<Epoch>,
     /// The owner has given the lease back.
     pub is_released: bool,
     /// Time since the own last renewal, or since this process saw the owner's last one.
@@ -134,6 +136,15 @@ impl Tenure {
         barrier.filter(|barrier| *barrier == Barrier::Paused).map(|barrier| barrier.to_string()).unwrap_or_default()
     }
 
+    /// Returns the owner whose lease has the epoch of the log: the process that has opened the log under it, and no other one. A name that
+    /// somebody has put into the record by hand is no process's.
+    pub fn writer_of(&self, epoch: Epoch) -> Option<OwnerName> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = &known.0.view;
+        let is_meant = !view.is_released && view.owner != self.me && view.owner_epoch == Some(epoch);
+        (is_meant && is_process(&view.owner)).then(|| view.owner.clone())
+    }
+
     /// Returns the state of the lease as `.u.state[]` has it.
     pub fn state(&self) -> LeaseState {
         let view = self.view();
@@ -202,4 +213,13 @@ impl Tenure {
         }
         true
     }
+}
+
+/// Digits at the end of a process's name.
+const NAME_DIGITS: usize = 32;
+
+/// Whether an owner is a process of elastick: its address, and a random number.
+fn is_process(owner: &str) -> bool {
+    let digits = owner.rsplit_once('/').map(|(_, digits)| digits).unwrap_or_default();
+    digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

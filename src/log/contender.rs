@@ -65,6 +65,23 @@ impl Contender {
         Ok(Locked::of(lock, last))
     }
 
+    /// Whether the last writer has given up its locks: it has ended, or the file server has taken them, and does not write any more. Locks
+    /// nothing itself after it has returned.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_abandoned(&self) -> Result<bool, LogError> {
+        self.check_place()?;
+        let disk = &*self.options.env.disk;
+        // The lock of the own file would stay.
+        let file = disk.open(&self.path, Open::Write).map_err(LogError::io(&self.path, "open"))?;
+        match lock_log(&*file, &self.path).and_then(|()| self.check_released()) {
+            Ok(()) => Ok(true),
+            Err(LogError::Held { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Checks that nobody has the newest log or its journal: a process that ends, or is killed, releases one lock after the other. The lock file stays
     /// locked meanwhile.
     ///

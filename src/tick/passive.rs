@@ -33,6 +33,10 @@ const EVERY: Duration = Duration::from_millis(100);
 const EVERY_UNDER_LEASE: Duration = Duration::from_millis(20);
 /// Interval between two reads of who is active.
 const READ_EVERY: Duration = Duration::from_secs(1);
+/// Interval between looks whether the owner of the lease still has the log.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// Attempts in a row that find the log locked before that is a trouble.
+const HELD_BEFORE_TROUBLE: u32 = 4;
 /// Time without an attempt after which the file system counts as hanging.
 const HANGS: Duration = Duration::from_secs(10);
 /// Longest reason that a log message or response repeats.
@@ -78,12 +82,13 @@ impl Waiting {
         let known = Arc::new(Mutex::new(Known { active, ..Known::default() }));
         let (sender, locked) = channel();
         let (shared, disk) = (Arc::clone(&known), Arc::clone(&env.disk));
-        let (mut read, mut unread) = (Instant::now(), None);
+        let (mut read, mut unread, mut looked, mut held) = (Instant::now(), None, Instant::now(), 0u32);
         let every = if election.is_some() { EVERY_UNDER_LEASE } else { EVERY };
         let attempt = move || {
             let attempt = attempt(&contender, election.as_deref());
             let options = contender.options();
             let reads = read.elapsed() >= READ_EVERY;
+            held = if matches!(attempt, Err(LogError::Held { .. })) { held.saturating_add(1) } else { 0 };
             let trouble = match attempt {
                 Ok(Some(taken)) => {
                     // If the loop has ended, the lock is free again.
@@ -93,11 +98,17 @@ impl Waiting {
                     return ControlFlow::Break(());
                 }
                 Ok(None) => None,
+                // Another passive one may have looked.
+                Err(LogError::Held { .. }) if held < HELD_BEFORE_TROUBLE => None,
                 Err(LogError::Held { holder, .. }) => Some(format!(
                     "this process has the lease, but the log is still locked ({holder}): if that one hangs, end it"
                 )),
                 Err(error) => Some(error.to_string()),
             };
+            if let Some(election) = election.as_ref().filter(|_| looked.elapsed() >= LOOK_EVERY) {
+                looked = Instant::now();
+                look_for_owner(&contender, election);
+            }
             let mut active = None;
             if reads {
                 read = Instant::now();
@@ -159,6 +170,19 @@ fn attempt(contender: &Contender, election: Option<&Election>) -> Result<Option<
             Ok(None)
         }
         taken => taken.map(Some),
+    }
+}
+
+/// Whether the owner of the lease has left the log without a word, as after `kill -9`: its lease need not run out then.
+fn look_for_owner(contender: &Contender, election: &Election) {
+    let options = contender.options();
+    let active = || Active::read(&*options.env.disk, &options.dir, &options.src).ok().flatten();
+    let owner = || election.tenure().writer_of(Epoch(active()?.epoch));
+    let Some(first) = owner().filter(|_| matches!(contender.is_abandoned(), Ok(true))) else { return };
+    // The log is still that of the same owner.
+    if owner().as_ref() == Some(&first) {
+        tracing::warn!("{first} has the lease, and its process has ended or lost the log");
+        election.cannot_write(first);
     }
 }
 

@@ -50,6 +50,17 @@ class Pair(LeaseScene):
         self.assertEqual(self.state(other)["epoch"], 2)
         self.assertEqual(self.item()["fence"]["N"], "2")
 
+    def test_the_lease_of_one_that_was_killed_need_not_run_out(self):
+        """Its locks on the log are free, so it writes nothing more."""
+        long = self.url(terms="duration=10m&heartbeat=1s")
+        one, port = self.plant("one", lease=long)
+        self.publish(self.active(one, port))
+        two, other = self.plant("two", lease=long)
+        one.kill()
+        self.publish(self.active(two, other))
+        two.wait_for("its process has ended or lost the log")
+        self.assertEqual((self.item()["fence"]["N"], self.logged()), ("2", list(range(40))))
+
     def test_a_termination_hands_the_lease_over_at_once(self):
         long = self.url(terms="duration=10m&heartbeat=500ms")
         one, port = self.plant("one", lease=long)
