@@ -10,7 +10,7 @@ import sys
 from harness.process import ROOT
 
 DEPLOY = pathlib.Path(os.environ.get("ELASTICK_DEPLOY", ROOT / "deploy"))
-TOOLS = "awk basename bash cat chmod curl env flock head install mktemp mv rm sleep sort tail timeout".split()
+TOOLS = "awk basename bash cat chmod curl env flock getent head install mktemp mv rm sleep sort tail timeout".split()
 
 # Starts a unit: the simulated systemd reads the file.
 SYSTEMCTL = """#!/usr/bin/env bash
