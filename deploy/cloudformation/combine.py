@@ -32,7 +32,7 @@ TAG = re.compile(r"- Key: (\w+)\n +Value: (![^\n]+)\n +PropagateAtLaunch: true")
 HEAD = """\
 # Made by combine.py from tickerplant.yaml and rdb-cluster.yaml: change those.
 AWSTemplateFormatVersion: '2010-09-09'
-Description: 'elastick: file system, tickerplant and one RDB cluster.'
+Description: 'elastick: file system, one or two tickerplants and one RDB cluster.'
 
 Metadata:
   AWS::CloudFormation::Interface:
@@ -44,7 +44,7 @@ Metadata:
       - Label: {default: Network}
         Parameters: [VPCID, SUBNETID, SUBNETID2, SUBNETID3, CLIENTCIDR, SSHCIDR]
       - Label: {default: Tickerplant}
-        Parameters: [SCHEMA, ROLLTIME, TICKOPTIONS, TICKPORT, ZONENAME]
+        Parameters: [TICKERPLANTS, SCHEMA, ROLLTIME, TICKOPTIONS, TICKPORT, ZONENAME]
       - Label: {default: Launching and ending}
         Parameters: [PURCHASE, WARMPOOL, LAUNCHTIMEOUT, LEAVETIMEOUT, TURNOFF, TURNON, TIMEZONE]
       - Label: {default: Keeping and watching}
