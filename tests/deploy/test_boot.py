@@ -61,6 +61,8 @@ class Boot(unittest.TestCase):
 
     def command(self, name, text):
         path = self.bin / name
+        # It may be a link to this machine's own command.
+        path.unlink(missing_ok=True)
         path.write_text(text)
         path.chmod(0o755)
 

@@ -183,11 +183,19 @@ class Watching(OfTwo):
                     with self.watched():
                         self.eventually(self.replaced, "it is replaced")
 
-    def test_nothing_is_replaced_while_both_are_unfit(self):
-        self.pair(UNFIT, UNFIT)
+    def test_nothing_is_replaced_while_the_other_one_is_not_known_to_be_fit(self):
+        for other in (UNFIT, LOCKED):
+            with self.subTest(other):
+                self.pair(UNFIT, other)
+                with self.watched():
+                    self.eventually(self.kept, "it says that it is kept")
+                self.assertFalse(self.replaced())
+
+    def test_a_call_that_fails_is_repeated(self):
+        self.command("aws", AWS + 'case "$*" in *set-instance-health*) exit 254 ;; esac\n')
+        self.pair(UNFIT, ACTIVE)
         with self.watched():
-            self.eventually(self.kept, "it says that it is kept")
-        self.assertFalse(self.replaced())
+            self.eventually(lambda: sum(REPLACED in call for call in self.calls("aws")) >= 2, "it is called again")
 
     def test_one_that_opens_its_log_is_not_replaced(self):
         self.command("systemctl", '#!/usr/bin/env bash\necho "taking over: opening the log"\n')
