@@ -132,6 +132,8 @@ def target(call):
         facts |= {f"{key}NormalizedRecordNames": params["Name"], f"{key}RecordTypes": params["Type"]}
         facts |= {f"{key}Actions": params["Action"]}
         return f"arn:aws:route53:::hostedzone/{params['HostedZoneId']}", facts
+    if call["service"] == "dynamodb":
+        return f"arn:aws:dynamodb:{call['region']}:{ACCOUNT}:table/{params.get('TableName')}", facts
     if call["service"] == "secretsmanager":
         return params["SecretId"], facts
     changes = not call["action"].startswith(("Describe", "Get", "List"))
