@@ -19,8 +19,8 @@ class Pair(Stack):
         # All instances share an address here: each has a port of its own.
         port = str(reserve_port())
         machine.overrides |= {"ELASTICK_PORT": port, "ELASTICK_ADVERTISE": f"127.0.0.1:{port}"}
-        # The private addresses of instances lead nowhere here: no instance may look at the other one.
-        return command, {**environment, "BOOT_WATCH_EVERY": "0.5", "BOOT_UNFIT_LOOKS": "1000000"}
+        # The private addresses of instances lead nowhere here: no instance may probe the other one.
+        return command, {**environment, "BOOT_WATCH_EVERY": "0.5", "BOOT_UNHEALTHY_PROBES": "1000000"}
 
     def health(self, machine):
         """Statuses of the health page, for an active and for a passive tickerplant; None before it listens."""

@@ -12,7 +12,7 @@ from deploy import test_boot
 
 TABLE = "day-LeaseTable-1ABCDEF"
 OTHER = "127.0.0.2"
-ACTIVE, PASSIVE, UNFIT, LOCKED = (200, 503), (503, 200), (503, 503), (401, 401)
+ACTIVE, PASSIVE, UNHEALTHY, LOCKED = (200, 503), (503, 200), (503, 503), (401, 401)
 # The AWS CLI with these addresses of running instances.
 AWS = test_boot.RECORDING + 'case "$*" in *describe-instances*) printf "%s\\n" "$RUNNING" ;; esac\n'
 REPLACED = "autoscaling set-instance-health --instance-id i-0123456789abcdef0 --health-status Unhealthy"
@@ -22,7 +22,7 @@ class Health:
     """A tickerplant's health page at an address: `answers` are the statuses for an active and for a passive one."""
 
     def __init__(self, host, answers, port=0):
-        self.answers, self.looks = answers, 0
+        self.answers, self.probes = answers, 0
         health = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,7 +30,7 @@ class Health:
                 pass
 
             def do_GET(self):
-                health.looks += 1
+                health.probes += 1
                 self.send_response(health.answers[self.path == "/health?role=passive"])
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -120,12 +120,12 @@ class Watching(OfTwo):
     def setUp(self):
         super().setUp()
         self.environment |= {"AWS_REGION": "eu-west-1", "PEERSOF": "fs-1", "RUNNING": f"10.0.0.7\t{OTHER}"}
-        self.environment |= {"BOOT_WATCH_EVERY": "0.02", "BOOT_UNFIT_LOOKS": "3", "HOSTEDZONE": "", "TICKERPLANT": "t.internal"}
+        self.environment |= {"BOOT_WATCH_EVERY": "0.02", "BOOT_UNHEALTHY_PROBES": "3", "HOSTEDZONE": "", "TICKERPLANT": "t.internal"}
         self.instance()
 
     def pair(self, own, other):
         """Health pages of both at one port, as on two instances; None for a process that is not there."""
-        pages = Health("127.0.0.1", own or UNFIT), None
+        pages = Health("127.0.0.1", own or UNHEALTHY), None
         pages = pages[0], Health(OTHER, other, pages[0].port)
         if own is None:
             pages[0].close()
@@ -163,7 +163,7 @@ class Watching(OfTwo):
         """Asserts that an instance whose tickerplant answers so is looked at many times, and not replaced."""
         page, _ = self.pair(own, ACTIVE)
         with self.watched():
-            self.eventually(lambda: page.looks >= 20, "it is looked at")
+            self.eventually(lambda: page.probes >= 20, "it is probed")
         self.assertFalse(self.replaced() or self.kept())
 
     def test_an_active_one_and_one_that_could_take_over_stay(self):
@@ -175,7 +175,7 @@ class Watching(OfTwo):
         self.stays(LOCKED)
 
     def test_one_that_is_neither_is_replaced_while_the_other_is_either(self):
-        for own in (UNFIT, None):
+        for own in (UNHEALTHY, None):
             for other in (ACTIVE, PASSIVE):
                 with self.subTest(own=own, other=other):
                     (self.folder / "calls").unlink(missing_ok=True)
@@ -183,32 +183,32 @@ class Watching(OfTwo):
                     with self.watched():
                         self.eventually(self.replaced, "it is replaced")
 
-    def test_nothing_is_replaced_while_the_other_one_is_not_known_to_be_fit(self):
-        for other in (UNFIT, LOCKED):
+    def test_nothing_is_replaced_while_the_other_one_is_not_known_to_be_healthy(self):
+        for other in (UNHEALTHY, LOCKED):
             with self.subTest(other):
-                self.pair(UNFIT, other)
+                self.pair(UNHEALTHY, other)
                 with self.watched():
                     self.eventually(self.kept, "it says that it is kept")
                 self.assertFalse(self.replaced())
 
     def test_a_call_that_fails_is_repeated(self):
         self.command("aws", AWS + 'case "$*" in *set-instance-health*) exit 254 ;; esac\n')
-        self.pair(UNFIT, ACTIVE)
+        self.pair(UNHEALTHY, ACTIVE)
         with self.watched():
             self.eventually(lambda: sum(REPLACED in call for call in self.calls("aws")) >= 2, "it is called again")
 
     def test_one_that_opens_its_log_is_not_replaced(self):
         self.command("systemctl", '#!/usr/bin/env bash\necho "taking over: opening the log"\n')
-        self.stays(UNFIT)
+        self.stays(UNHEALTHY)
 
     def test_one_that_recovers_in_time_stays(self):
-        self.environment["BOOT_UNFIT_LOOKS"] = "1000"
-        page, _ = self.pair(UNFIT, ACTIVE)
+        self.environment["BOOT_UNHEALTHY_PROBES"] = "1000"
+        page, _ = self.pair(UNHEALTHY, ACTIVE)
         with self.watched():
-            self.eventually(lambda: page.looks >= 6, "it is looked at")
+            self.eventually(lambda: page.probes >= 6, "it is probed")
             page.answers = PASSIVE
-            looks = page.looks
-            self.eventually(lambda: page.looks >= looks + 6, "and again")
+            probes = page.probes
+            self.eventually(lambda: page.probes >= probes + 6, "and again")
         self.assertFalse(self.replaced())
 
     def test_a_name_that_leads_elsewhere_is_corrected_and_one_that_is_right_is_left_alone(self):
@@ -218,7 +218,7 @@ class Watching(OfTwo):
         page, _ = self.pair(ACTIVE, PASSIVE)
         dns.write_text(f"10.0.0.7\nx\n{OTHER}\n")
         with self.watched():
-            self.eventually(lambda: page.looks >= 5, "it is looked at")
+            self.eventually(lambda: page.probes >= 5, "it is probed")
             self.assertEqual(self.changes(), [])
             dns.write_text("10.0.0.7\nx\n10.0.9.9\n")
             self.eventually(lambda: self.changes(), "it is corrected")
