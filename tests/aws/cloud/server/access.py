@@ -77,7 +77,8 @@ def statements(role):
     for document in documents:
         document = json.loads(document) if isinstance(document, str) else document
         found = document.get("Statement", [])
-        yield from found if isinstance(found, list) else [found]
+        # The server keeps a None where CloudFormation leaves out `AWS::NoValue`.
+        yield from filter(None, found) if isinstance(found, list) else [found]
 
 
 def as_list(value):
