@@ -5,8 +5,8 @@
     deploy/cloudformation/combine.py --check    fails if elastick.yaml is out of date
 
 What rdb-cluster.yaml imports from the tickerplant's stack becomes what that stack would have exported. Parameters, rules
-and conditions that both have must be the same in both. Comments, blank lines and the
-blanks of the dashboard's JSON are left out, since a template in a request may have 51200 bytes.
+and conditions that both have must be the same in both. Comments, blank lines, the blanks of the dashboard's JSON
+and most of the indentation are left out, since a template in a request may have 51200 bytes.
 """
 
 import re
@@ -24,11 +24,15 @@ JSON_INDENT = re.compile(r'^ {10,}(?=[\["{}\]])')
 JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[:,]) ')
 # A line break between tokens of the dashboard's JSON, on lines that `compact` has indented.
 JSON_BREAK = re.compile(r'(?<=[,\[])\n {10}(?=[\["{])')
+# A sequence of plain values below its key.
+PLAIN_SEQUENCE = re.compile(r"^( *)(\S[^\n]*:)\n((?:\1  - (?:!Ref )?[\w:.]+\n)+)(?!\1  )", re.M)
+# A tag in several lines, because its value was imported.
+TAG = re.compile(r"- Key: (\w+)\n +Value: (![^\n]+)\n +PropagateAtLaunch: true")
 
 HEAD = """\
 # Made by combine.py from tickerplant.yaml and rdb-cluster.yaml: change those.
 AWSTemplateFormatVersion: '2010-09-09'
-Description: 'elastick: file system, tickerplant and one RDB cluster.'
+Description: 'elastick: file system, one or two tickerplants and one RDB cluster.'
 
 Metadata:
   AWS::CloudFormation::Interface:
@@ -40,7 +44,7 @@ Metadata:
       - Label: {default: Network}
         Parameters: [VPCID, SUBNETID, SUBNETID2, SUBNETID3, CLIENTCIDR, SSHCIDR]
       - Label: {default: Tickerplant}
-        Parameters: [SCHEMA, ROLLTIME, TICKOPTIONS, TICKPORT, ZONENAME]
+        Parameters: [TICKERPLANTS, SCHEMA, ROLLTIME, TICKOPTIONS, TICKPORT, ZONENAME]
       - Label: {default: Launching and ending}
         Parameters: [PURCHASE, WARMPOOL, LAUNCHTIMEOUT, LEAVETIMEOUT, TURNOFF, TURNON, TIMEZONE]
       - Label: {default: Keeping and watching}
@@ -84,6 +88,30 @@ def compact(line):
     return JSON_TOKEN.sub(lambda found: found[1] or "", JSON_INDENT.sub(" " * 10, line))
 
 
+def on_one_line(found):
+    """A sequence of plain values in brackets behind its key."""
+    return f"{found[1]}{found[2]} [{', '.join(re.findall(r'- (.+)', found[3]))}]\n"
+
+
+def denser(text):
+    """YAML with one blank for each level of mappings, and sequences at the column of their key or, if plain, on its line."""
+    text = PLAIN_SEQUENCE.sub(on_one_line, text)
+    out, columns = [], [(0, 0)]
+    for line in text.splitlines():
+        column = len(line) - len(line.lstrip())
+        while columns[-1][0] > column:
+            columns.pop()
+        if columns[-1][0] < column:
+            columns.append((column, columns[-1][1] + (not line.lstrip().startswith("- "))))
+        new, rest = columns[-1][1], line.lstrip()
+        out.append(" " * new + rest)
+        while rest.startswith("- "):
+            # What follows a dash is a level of its own.
+            column, new, rest = column + 2, new + 2, rest[2:]
+            columns.append((column, new))
+    return "\n".join(out) + "\n"
+
+
 def combine(tick_text, rdb_text):
     tick, rdb = parse(tick_text), parse(rdb_text)
     values = exports(tick["Outputs"])
@@ -106,10 +134,11 @@ def combine(tick_text, rdb_text):
                 lines.insert(2, "    DependsOn: TickGroup")
         out.append(f"{section}:\n" + "\n".join("\n".join(lines) for lines in merged.values()) + "\n")
     text = re.sub(r":\n +(?=!(Ref|Sub) )", ": ", "\n".join(out))
+    text = TAG.sub(r"- {Key: \1, Value: \2, PropagateAtLaunch: true}", text)
     text = JSON_BREAK.sub("", text)
     if "TICKSTACK" in text:
         raise SystemExit("combine.py: something of the other stack is left")
-    return text
+    return denser(text)
 
 
 def current():

@@ -211,10 +211,13 @@ metrics! {
     TickActive = gauge(Tick, "elastick_tick_active", "1 while the tickerplant may log updates, 0 while it is passive");
     TickForwarded = gauge(Tick, "elastick_tick_forwarded_connections", "Connections that a passive tickerplant hands through (--forward)");
     LeaseOwned = gauge(Tick, "elastick_lease_owned", "1 while this tickerplant owns the lease (--lease with a store)");
-    LeaseRenewed = gauge(Tick, "elastick_lease_renewed_seconds", "Time since the last renewal: the own one while active, else the owner's as this process has seen it");
-    LeaseDanger = gauge(Tick, "elastick_lease_danger", "1 while the lease is renewed late, or is over and held without the store");
+    LeaseRenewed = gauge(Tick, "elastick_lease_renewed_seconds", "Time since the last renewal: the own one while active, else the owner's as this process has seen it")
+        .alarmed("LeaseRenewed", Unit::Seconds, Tick);
+    LeaseDanger = gauge(Tick, "elastick_lease_danger", "1 while the lease is renewed late, or is over and held without the store")
+        .alarmed("LeaseDanger", Unit::Count, Tick);
     LeaseHeld = gauge(Tick, "elastick_lease_held", "1 while the lease is over and the tickerplant stays active by the lock of the log alone (--lease-failsafe)");
-    LeaseFailures = counter(Tick, "elastick_lease_store_failures_total", "Calls of the lease's store that failed or were not answered in time");
+    LeaseFailures = counter(Tick, "elastick_lease_store_failures_total", "Calls of the lease's store that failed or were not answered in time")
+        .alarmed("LeaseStoreFailures", Unit::Count, Tick);
     Rows = counter(Tick, "elastick_rows_total", "Rows of the updates logged");
     UpdatesCoerced = counter(Tick, "elastick_updates_coerced_total", "Updates accepted after values were converted to the types of the table (--coerce)");
     UpdatesUnlogged = counter(Tick, "elastick_updates_unlogged_total", "Updates accepted but not logged, because a write failed");
@@ -379,6 +382,9 @@ mod tests {
             "LogBytes",
             "LogFreeBytes",
             "LogFileHarmed",
+            "LeaseRenewed",
+            "LeaseDanger",
+            "LeaseStoreFailures",
             "UpdateCount",
             "Connections",
             "Quarantined",

@@ -18,7 +18,7 @@ from harness.client import Connection, KdbError
 from harness.cluster import GONE
 from harness.process import ROOT, eventually, reserve_port
 
-TEMPLATE = ROOT / "deploy" / "cloudformation" / "elastick.yaml"
+TEMPLATES = ROOT / "deploy" / "cloudformation"
 # The day is published in rounds of this many updates, at this many a second: at least ROUNDS, and until every act has been played.
 ROUNDS = int(os.environ.get("ELASTICK_DAY_ROUNDS", "18"))
 ROUND_UPDATES, RATE = 6000, 1500
@@ -50,26 +50,25 @@ class Stack(CloudScene):
         for name in [group["name"] for group in self.api.ask("groups") if group["name"].startswith(self.stack)]:
             self.names.append(name)
 
-    def deploy(self, **parameters):
+    def deploy(self, template="elastick", **parameters):
         image, subnet = self.api.place()
         given = {
             "AMI": image,
             "SUBNETID": subnet["SubnetId"],
             "VPCID": subnet["VpcId"],
             "TICKINSTANCETYPE": "t3a.small",
-            "RDBINSTANCETYPE": "t3a.medium",
             **parameters,
         }
         self.cloudformation.create_stack(
             StackName=self.stack,
-            TemplateBody=TEMPLATE.read_text(),
+            TemplateBody=(TEMPLATES / f"{template}.yaml").read_text(),
             Capabilities=["CAPABILITY_IAM"],
             Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()],
         )
         stack = self.cloudformation.describe_stacks(StackName=self.stack)["Stacks"][0]
         self.assertEqual(stack["StackStatus"], "CREATE_COMPLETE", stack.get("StackStatusReason"))
         self.outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-        self.tick_group, self.rdb_group = self.outputs["TickGroup"], self.outputs["RdbGroup"]
+        self.tick_group, self.rdb_group = self.outputs["TickGroup"], self.outputs.get("RdbGroup")
 
     def program(self, machine):
         """User data, boot script and units; tags replace what cannot exist here: ports, no NFS, the path of the schema."""
@@ -170,7 +169,9 @@ class Secrets(Stack):
         self.addCleanup(secrets.delete_secret, SecretId=self.users, ForceDeleteWithoutRecovery=True)
 
     def test_nodes_join_with_the_secret_and_callers_are_users(self):
+        # All instances share an address and their nodes know one port.
         self.deploy(
+            TICKERPLANTS="1", RDBINSTANCETYPE="t3a.medium",
             SCALETHRESHOLD="45", ROLLTHRESHOLD="70", USERSSECRET=self.users,
             RDBOPTIONS="--memory 64MiB --query-threads 1", TICKOPTIONS="--start-grace 3s",
         )  # fmt: skip
@@ -207,7 +208,9 @@ class Secrets(Stack):
 
 class Day(Stack):
     def test_the_day(self):
+        # All instances share an address and their nodes know one port.
         self.deploy(
+            TICKERPLANTS="1", RDBINSTANCETYPE="t3a.medium",
             SCALETHRESHOLD="45", ROLLTHRESHOLD="70", MAXNODES="12", TURNOFF="0 20 * * FRI", TURNON="30 5 * * MON",
             RDBOPTIONS="--memory 12MiB --query-threads 1 --cloudwatch 5s",
             TICKOPTIONS="--start-grace 3s --cloudwatch 5s",

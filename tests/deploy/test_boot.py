@@ -12,7 +12,7 @@ from .metadata import Metadata
 
 ROOT = pathlib.Path(__file__).parents[2]
 BOOT = ROOT / "deploy" / "userdata" / "elastick-boot"
-TOOLS = "bash awk cat chmod curl env flock head install mktemp mv rm sleep sort tail timeout".split()
+TOOLS = "bash awk cat chmod curl env flock getent head install mktemp mv rm sleep sort tail timeout".split()
 
 NODE = {
     "APP": "r-asg",
@@ -61,6 +61,8 @@ class Boot(unittest.TestCase):
 
     def command(self, name, text):
         path = self.bin / name
+        # It may be a link to this machine's own command.
+        path.unlink(missing_ok=True)
         path.write_text(text)
         path.chmod(0o755)
 
@@ -70,8 +72,9 @@ class Boot(unittest.TestCase):
         self.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = metadata.url
         return metadata
 
-    def boot(self, *arguments):
-        own = {
+    def everything(self):
+        """Environment of the script."""
+        return {
             "PATH": str(self.bin),
             "BOOT_ETC": str(self.folder / "etc"),
             "BOOT_EFS": str(self.folder / "efs"),
@@ -84,7 +87,10 @@ class Boot(unittest.TestCase):
             "MOUNTED": str(self.folder / "mounted"),
             **self.environment,
         }
-        return subprocess.run([BOOT, *(arguments or ["run"])], env=own, capture_output=True, text=True, timeout=120)
+
+    def boot(self, *arguments):
+        command = [BOOT, *(arguments or ["run"])]
+        return subprocess.run(command, env=self.everything(), capture_output=True, text=True, timeout=120)
 
     def calls(self, command):
         path = self.folder / "calls"

@@ -64,7 +64,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(replacing, {"KMSKEY"})
 
     def test_every_tag_of_an_instance_is_explained(self):
-        explained = section("What an instance receives")
+        explained = GUIDE.with_name("instance.md").read_text()
         for group in ("TickGroup", "RdbGroup"):
             for key in templates.tags(templates.resources("elastick")[group]):
                 self.assertIn(f"`{key}`", explained, group)

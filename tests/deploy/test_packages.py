@@ -169,7 +169,7 @@ class Built(unittest.TestCase):
             done = run(pathlib.Path(folder, "usr/bin/elastick"), "--version")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(os.access(pathlib.Path(folder, "opt/elastick/bin/elastick-boot"), os.X_OK))
-            for unit in ("boot", "tick", "rdb", "announce", "logs", "server-tick", "server-fleet"):
+            for unit in ("boot", "tick", "rdb", "announce", "watch", "logs", "server-tick", "server-fleet"):
                 self.assertTrue(pathlib.Path(folder, f"usr/lib/systemd/system/elastick-{unit}.service").is_file())
             check = pathlib.Path(folder, "usr/bin/elastick"), "config", "check", pathlib.Path(folder, "etc/elastick/elastick.toml")
             self.assertEqual(run(*check).returncode, 0, run(*check).stderr)

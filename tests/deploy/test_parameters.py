@@ -56,6 +56,12 @@ class Parameters(unittest.TestCase):
         self.assertIsNotNone(self.refused(MINNODES="0"))
         self.assertIsNotNone(self.refused(MAXNODES="0"))
 
+    def test_there_are_one_or_two_tickerplants(self):
+        for text in ("0", "3", "two"):
+            self.assertIsNotNone(self.refused(TICKERPLANTS=text), text)
+        for text in ("1", "2"):
+            self.assertIsNone(self.refused(TICKERPLANTS=text), text)
+
     def test_zones_are_given_in_order(self):
         self.assertIn("without SUBNETID2", self.refused(SUBNETID3="subnet-0c"))
         self.assertIsNone(self.refused(SUBNETID2="subnet-0b", SUBNETID3="subnet-0c"))

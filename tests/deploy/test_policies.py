@@ -31,8 +31,10 @@ OTHERS = {"elasticfilesystem", "ssm", "ssmmessages", "logs", "kms"}
 def called():
     """The actions that elastick and its boot script call, from their sources."""
     api = (templates.ROOT / "src" / "fleet" / "aws" / "api.rs").read_text()
+    lease = (templates.ROOT / "src" / "election" / "dynamodb" / "error.rs").read_text()
     boot = (templates.ROOT / "deploy" / "userdata" / "elastick-boot").read_text()
     found = set(re.findall(r'needs "(\w+:\w+)"', api)) | {"cloudwatch:PutMetricData"}
+    found |= set(re.findall(r'permission: "(dynamodb:\w+)"', lease))
     for service, call in re.findall(r"aws_call (\w+) ([a-z-]+)", boot):
         found.add(f"{service}:" + "".join(word.capitalize() for word in call.split("-")))
     return found
@@ -43,9 +45,12 @@ def listed(value):
 
 
 def statements(name, role):
-    """The statements of a role, each as (actions, resources, condition)."""
+    """The statements of a role, each as (actions, resources, condition), with those of two tickerplants."""
     for policy in templates.resources(name)[role]["Properties"]["Policies"]:
         for statement in policy["PolicyDocument"]["Statement"]:
+            if "Fn::If" in statement:
+                condition, statement, otherwise = statement["Fn::If"]
+                assert (condition, otherwise) == ("HasTwo", {"Ref": "AWS::NoValue"})
             yield listed(statement["Action"]), listed(statement["Resource"]), statement.get("Condition")
 
 
@@ -93,10 +98,29 @@ class Policies(unittest.TestCase):
                     (resource,) = resources
                     self.assertTrue(resource["Fn::Sub"].endswith(":autoScalingGroupName/${AWS::StackName}-RdbGroup-*"))
 
-    def test_a_tickerplant_changes_no_group(self):
+    def test_a_tickerplant_changes_no_group_but_the_health_of_its_own_instances(self):
         for name in ("elastick", "tickerplant"):
-            for actions, _, _ in statements(name, "TickRole"):
+            for actions, resources, _ in statements(name, "TickRole"):
                 self.assertEqual([action for action in actions if action in NODE_CHANGES], [])
+                if "autoscaling:SetInstanceHealth" in actions:
+                    (resource,) = resources
+                    self.assertTrue(resource["Fn::Sub"].endswith(":autoScalingGroupName/${AWS::StackName}-TickGroup-*"))
+
+    def test_a_tickerplant_reads_and_renews_the_lease_of_its_stack_and_no_more(self):
+        for name in ("elastick", "tickerplant"):
+            found = [
+                (actions, resources)
+                for actions, resources, _ in statements(name, "TickRole")
+                if any(action.startswith("dynamodb:") for action in actions)
+            ]
+            table = {"Fn::GetAtt": ["LeaseTable", "Arn"]}
+            self.assertEqual(found, [(["dynamodb:GetItem", "dynamodb:UpdateItem"], [table])], name)
+
+    def test_the_lease_has_the_table_of_the_template_for_tickerplants_run_by_hand(self):
+        alone = templates.resources("lease")["LeaseTable"]
+        for name in ("elastick", "tickerplant"):
+            self.assertEqual(templates.resources(name)["LeaseTable"], {**alone, "Condition": "HasTwo"}, name)
+        self.assertEqual((alone["DeletionPolicy"], alone["Properties"]["DeletionProtectionEnabled"]), ("Retain", True))
 
     def test_only_the_tickerplant_writes_the_log_and_both_by_the_access_point(self):
         wanted = {
@@ -137,9 +161,11 @@ class Policies(unittest.TestCase):
             found = [resources for actions, resources, _ in statements(name, role) if "secretsmanager:GetSecretValue" in actions]
             self.assertEqual(found, [[exported if name == "rdb-cluster" else own, users]], f"{role} of {name}")
 
-    def test_a_key_decrypts_for_secrets_manager_only(self):
-        wanted = {"StringEquals": {"kms:ViaService": {"Fn::Sub": "secretsmanager.${AWS::Region}.${AWS::URLSuffix}"}}}
+    def test_a_key_decrypts_for_secrets_manager_and_the_lease_only(self):
+        secrets, lease = ({"Fn::Sub": f"{service}.${{AWS::Region}}.${{AWS::URLSuffix}}"} for service in ("secretsmanager", "dynamodb"))
+        of_two = {"Fn::If": ["HasTwo", lease, {"Ref": "AWS::NoValue"}]}
         for name, role in roles():
+            wanted = {"StringEquals": {"kms:ViaService": [secrets, of_two] if role == "TickRole" else secrets}}
             for actions, _, condition in statements(name, role):
                 if any(action.startswith("kms:") for action in actions):
                     self.assertEqual((actions, condition), (["kms:Decrypt"], wanted), f"{role} of {name}")

@@ -90,6 +90,25 @@ class Roles(unittest.TestCase):
         for group in (self.whole["RdbGroup"], self.whole["TickGroup"]):
             self.refused(scaling.set_desired_capacity, AutoScalingGroupName=group, DesiredCapacity=1)
 
+    def test_a_tickerplant_has_instances_of_its_own_group_replaced_and_no_others(self):
+        instance, scaling = self.as_instance_of(self.whole["TickGroup"], "autoscaling")
+        node, of_node = self.as_instance_of(self.whole["RdbGroup"], "autoscaling")
+        scaling.set_instance_health(InstanceId=instance, HealthStatus="Healthy")
+        self.refused(scaling.set_instance_health, InstanceId=node, HealthStatus="Unhealthy")
+        self.refused(of_node.set_instance_health, InstanceId=instance, HealthStatus="Unhealthy")
+
+    def test_tickerplants_use_the_lease_of_their_stack_and_nodes_do_not(self):
+        tables = self.api.client("dynamodb")
+        (table,) = tables.list_tables()["TableNames"]
+        key = {"key": {"S": "tick"}}
+        _, lease = self.as_instance_of(self.whole["TickGroup"], "dynamodb")
+        lease.update_item(TableName=table, Key=key, AttributeUpdates={"fence": {"Value": {"N": "1"}}})
+        self.assertEqual(lease.get_item(TableName=table, Key=key)["Item"]["fence"], {"N": "1"})
+        self.refused(lease.delete_item, TableName=table, Key=key)
+        self.refused(lease.get_item, TableName="payroll", Key=key)
+        _, of_node = self.as_instance_of(self.whole["RdbGroup"], "dynamodb")
+        self.refused(of_node.get_item, TableName=table, Key=key)
+
     def test_metrics_go_to_one_namespace(self):
         data = [{"MetricName": "MemoryUsage", "Value": 1.0, "Unit": "Percent"}]
         for group in (self.whole["RdbGroup"], self.whole["TickGroup"]):

@@ -27,16 +27,16 @@ class Everything(CloudTest):
         wanted = {
             key
             for key, found in templates.resources("elastick").items()
-            if found["Type"] not in NOT_MADE and "Condition" not in found
+            if found["Type"] not in NOT_MADE and found.get("Condition", "HasTwo") == "HasTwo"
         }
         made = {key for key, found in self.stack.resources.items() if found["ResourceStatus"] == "CREATE_COMPLETE"}
         self.assertEqual(wanted, made)
 
     def test_groups_have_their_limits(self):
         tick, rdb = self.stack.group("TickGroup"), self.stack.group("RdbGroup")
-        for group, limits in ((tick, (1, 1, 1)), (rdb, (1, 1, 50))):
+        for group, limits in ((tick, (2, 2, 2)), (rdb, (1, 1, 50))):
             self.assertEqual((group["MinSize"], group["DesiredCapacity"], group["MaxSize"]), limits)
-            self.assertEqual(len(group["Instances"]), 1)
+            self.assertEqual(len(group["Instances"]), limits[0])
             self.assertFalse(group["NewInstancesProtectedFromScaleIn"])
 
     def test_a_node_is_told_what_it_needs(self):
@@ -70,6 +70,7 @@ class Everything(CloudTest):
             "ACCESSPOINT": self.stack.outputs["AccessPoint"],
             "TICKERPLANT": "tick.elastick.internal",
             "HOSTEDZONE": self.stack.outputs["HostedZone"],
+            "LEASETABLE": self.stack.resources["LeaseTable"]["PhysicalResourceId"],
             "CLUSTERSECRET": self.stack.outputs["ClusterSecret"],
             "USERSSECRET": "",
             "ELASTICK_OPEN": "true",
@@ -131,7 +132,7 @@ class Everything(CloudTest):
 
     def test_log_group_is_kept_for_as_long_as_was_asked(self):
         groups = self.cloud.client("logs").describe_log_groups(logGroupNamePrefix=self.stack.outputs["LogGroup"])
-        self.assertEqual(groups["logGroups"][0]["retentionInDays"], 90)
+        self.assertEqual(groups["logGroups"][0]["retentionInDays"], 365)
 
     def test_a_node_can_be_asked_for_and_tells_the_same(self):
         scaling, name = self.cloud.client("autoscaling"), self.stack.outputs["RdbGroup"]
@@ -172,6 +173,13 @@ class Variants(CloudTest):
         self.assertEqual(set(told), {each["MountTargetId"] for each in targets["MountTargets"]})
         for logical in ("TickGroup", "RdbGroup"):
             self.assertEqual(set(stack.group(logical)["VPCZoneIdentifier"].split(",")), set(subnets[:3]))
+
+    def test_one_tickerplant_has_no_lease(self):
+        stack = self.cloud.launch("elastick", "alone", ZONENAME="alone.internal", TICKERPLANTS="1", **PAPER)
+        group = stack.group("TickGroup")
+        self.assertEqual((group["MinSize"], group["MaxSize"], len(group["Instances"])), (1, 1, 1))
+        self.assertEqual(stack.instance_tags("TickGroup")["LEASETABLE"], "")
+        self.assertNotIn("LeaseTable", stack.resources)
 
     def test_a_schedule_turns_the_cluster_off_and_on(self):
         stack = self.cloud.launch("elastick", "weekend", ZONENAME="weekend.internal", **PAPER, **SCHEDULE)

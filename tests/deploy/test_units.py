@@ -20,7 +20,7 @@ SCRIPTS = [
 ]
 # Maximum exposure of `systemd-analyze security`, times ten. A unit without hardening has 96; one that mounts for the host keeps root and
 # the host's mount namespace.
-EXPOSURE_MOST = {"tick": 20, "rdb": 20, "announce": 20, "logs": 20, "boot": 60, "server-tick": 20, "server-fleet": 20}
+EXPOSURE_MOST = {"tick": 20, "rdb": 20, "announce": 20, "watch": 20, "logs": 20, "boot": 60, "server-tick": 20, "server-fleet": 20}
 
 
 def needs(tool, package):

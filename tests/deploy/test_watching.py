@@ -53,6 +53,15 @@ class Watching(unittest.TestCase):
                 else:
                     self.assertEqual(namespace, "AWS/AutoScaling", key)
 
+    def test_alarms_of_two_tickerplants_are_made_for_two(self):
+        of_two = {"TwoActive", "StandbyMissing", "LeaseInDanger", "LeaseLate", "LeaseStoreFailing"}
+        self.assertEqual({key for key, alarm in self.alarms().items() if "Condition" in alarm}, of_two)
+
+    def test_the_lease_is_late_after_half_of_its_duration(self):
+        """The boot script's URL has no duration, so it is the default of docs/lease.md."""
+        (duration,) = re.findall(r"\| `duration` \| `(\d+)s` \|", (templates.ROOT / "docs" / "lease.md").read_text())
+        self.assertEqual(self.alarms()["LeaseLate"]["Properties"]["Threshold"], int(duration) / 2)
+
     def test_every_metric_published_for_a_group_has_an_alarm(self):
         seen = {metric for alarm in self.alarms().values() for _, metric, _ in watched(alarm)}
         for metric, (_, per_group) in published().items():
@@ -61,7 +70,7 @@ class Watching(unittest.TestCase):
 
     def test_alarms_go_to_the_topic_if_there_is_one(self):
         for key, alarm in self.alarms().items():
-            wanted = {"Fn::If": ["HasTopic", [{"Ref": "ALARMTOPIC"}], {"Ref": "AWS::NoValue"}]}
+            wanted = [{"Fn::If": ["HasTopic", {"Ref": "ALARMTOPIC"}, {"Ref": "AWS::NoValue"}]}]
             self.assertEqual(alarm["Properties"]["AlarmActions"], wanted, key)
 
     def test_silence_of_the_tickerplant_is_an_alarm_and_a_cluster_that_is_off_is_none(self):

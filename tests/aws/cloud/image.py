@@ -10,10 +10,11 @@ import sys
 from harness.process import ROOT
 
 DEPLOY = pathlib.Path(os.environ.get("ELASTICK_DEPLOY", ROOT / "deploy"))
-TOOLS = "awk basename bash cat chmod curl env flock head install mktemp mv rm sleep sort tail timeout".split()
+TOOLS = "awk basename bash cat chmod curl env flock getent head install mktemp mv rm sleep sort tail timeout".split()
 
 # Starts a unit: the simulated systemd reads the file.
 SYSTEMCTL = """#!/usr/bin/env bash
+[ "$1" != show ] || exit 0
 for word; do case $word in *.service) printf '%s\\n' "$word" >>"$MACHINE/wanted" ;; esac; done
 """
 # Name of a path's mount unit; no unit here depends on it.
@@ -43,7 +44,12 @@ def change_records():
 def get_secret():
     client = boto3.client("secretsmanager", region_name="us-east-1")
     return client.get_secret_value(SecretId=value("--secret-id"))["SecretString"]
-calls = {{"change-resource-record-sets": change_records, "get-secret-value": get_secret}}
+def describe_instances():
+    filters = [word.removeprefix("Name=").split(",Values=") for word in words if word.startswith("Name=")]
+    client = boto3.client("ec2", region_name="us-east-1")
+    found = client.describe_instances(Filters=[{{"Name": name, "Values": [text]}} for name, text in filters])["Reservations"]
+    return "\\t".join(instance["PrivateIpAddress"] for reservation in found for instance in reservation["Instances"])
+calls = {{"change-resource-record-sets": change_records, "get-secret-value": get_secret, "describe-instances": describe_instances}}
 call = next((calls[word] for word in words if word in calls), None)
 if call is None:
     sys.exit(252)

@@ -77,7 +77,8 @@ def statements(role):
     for document in documents:
         document = json.loads(document) if isinstance(document, str) else document
         found = document.get("Statement", [])
-        yield from found if isinstance(found, list) else [found]
+        # The server keeps a None where CloudFormation leaves out `AWS::NoValue`.
+        yield from filter(None, found) if isinstance(found, list) else [found]
 
 
 def as_list(value):
@@ -132,6 +133,8 @@ def target(call):
         facts |= {f"{key}NormalizedRecordNames": params["Name"], f"{key}RecordTypes": params["Type"]}
         facts |= {f"{key}Actions": params["Action"]}
         return f"arn:aws:route53:::hostedzone/{params['HostedZoneId']}", facts
+    if call["service"] == "dynamodb":
+        return f"arn:aws:dynamodb:{call['region']}:{ACCOUNT}:table/{params.get('TableName')}", facts
     if call["service"] == "secretsmanager":
         return params["SecretId"], facts
     changes = not call["action"].startswith(("Describe", "Get", "List"))
