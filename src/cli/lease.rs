@@ -164,11 +164,6 @@ fn release(source: &Source, owner: &str, (at_once, accepts_loss): (bool, bool)) 
     if record.is_released && !accepts_loss {
         return failed("it is released already".into());
     }
-    if accepts_loss && record.copies.is_empty() {
-        return failed(
-            "--accept-loss: the lease names no copies of the log: its tickerplants have a common directory".into(),
-        );
-    }
     if record.lease_ns == u64::MAX {
         return failed(format!("{owner} is no process: put another owner into the table"));
     }
@@ -181,12 +176,15 @@ fn release(source: &Source, owner: &str, (at_once, accepts_loss): (bool, bool)) 
             return failed(format!("{owner} is not gone, the lease changed after {words}: use elastick failover"));
         }
     }
-    let copies = accepts_loss.then(Copies::any);
-    let write = LeaseWrite::Release { from: record.version.clone(), successor: None, copies };
-    match store.write(&write, CALL_WITHIN).map_err(CliError::failed)? {
-        Written::Applied => Ok(writeln!(std::io::stdout(), "released: a passive tickerplant takes it now")?),
-        Written::Refused => failed("the lease has changed meanwhile: nothing is released".into()),
+    let from = || record.version.clone();
+    let any = accepts_loss.then(|| LeaseWrite::Name { from: from(), copies: Copies::any() });
+    let release = (!record.is_released).then(|| LeaseWrite::Release { from: from(), successor: None });
+    for write in any.into_iter().chain(release) {
+        if store.write(&write, CALL_WITHIN).map_err(CliError::failed)? == Written::Refused {
+            return failed("the lease has changed meanwhile: nothing is released".into());
+        }
     }
+    Ok(writeln!(std::io::stdout(), "released: a passive tickerplant takes it now")?)
 }
 
 /// Returns when the record was another one than this, for at most `within`.

@@ -21,6 +21,7 @@ use crate::table::symbol;
 use crate::tick::clock;
 use crate::tick::core::Tables;
 use crate::tick::evaluation::Bounds;
+use crate::tick::follow::own_copy;
 use crate::tick::globals::Globals;
 use crate::tick::plant::{OwnLease, Plant, PlantOptions};
 use crate::tick::program;
@@ -222,6 +223,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             return Ok(());
         };
         (locked, listeners, ended, opening) = (Some(taken.locked), taken.listeners, taken.end, taken.opening);
+    }
+    if let Some(dir) = &plant_options.dir {
+        let log = plant_options.log(&env, dir, &wake).map_err(CliError::failed)?;
+        own_copy::mark(&log, false).map_err(CliError::failed)?;
     }
     let place = plant_options.dir.clone().map(|dir| (dir, plant_options.src.clone()));
     let plant = Plant::start_locked(locked, env.clone(), plant_options, tables, Arc::clone(&wake));

@@ -56,31 +56,6 @@ pub struct OwnCopy {
     pub name: CopyName,
     /// It has no log: a process that has one goes first where there is no record yet.
     pub is_empty: bool,
-}
-
-/// Why a passive process may not take the lease, even once it is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Barrier {
-    /// Its copy is none of those that have every acknowledged update.
-    NotNamed(Copies),
-    /// The record is one of tickerplants with a common directory, or another program has written it.
-    NoCopies,
-    /// The record is one of tickerplants that have a copy each.
-    OfCopies,
-    /// An operator has paused take-overs.
-    Paused,
-}
-
-impl fmt::Display for Barrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Barrier::NotNamed(copies) => write!(f, "this copy may lack acknowledged updates; none is missing in {copies}"),
-            Barrier::NoCopies => f.write_str(
-                "the lease names no copy of the log: tickerplants with a common directory, or another program, have written it (elastick lease release \
-                 --accept-loss allows any copy)",
-            ),
-            Barrier::Paused => f.write_str("take-overs are paused (elastick lease resume)"),
-            Barrier::OfCopies => f.write_str("the lease is one of tickerplants with a copy of the log each (--follow)"),
-        }
-    }
+    /// It was copied from another one, which may have more: it makes no record.
+    pub is_followers: bool,
 }

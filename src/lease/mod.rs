@@ -1,6 +1,7 @@
 //! The lease by which one of several tickerplants is active, and the epoch that fences the others. Pure: [`Lease::step`] takes an event and
 //! the time of a monotonic clock, and returns actions. See `README.md` here.
 
+mod barrier;
 mod copies;
 mod epoch;
 mod event;
@@ -11,7 +12,8 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use copies::{Barrier, Copies, CopyName, OwnCopy};
+pub use barrier::Barrier;
+pub use copies::{Copies, CopyName, OwnCopy};
 pub use epoch::{Epoch, Fence, Fenced};
 pub use event::{LeaseAction, LeaseEvent, Left, Unanswered, Written};
 pub use process::{Lease, Standing};

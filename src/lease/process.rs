@@ -1,6 +1,7 @@
 //! The lease of one process: when it calls the store, becomes active and steps down.
 
-use super::copies::{Barrier, Copies, OwnCopy};
+use super::barrier::{Barrier, barrier};
+use super::copies::{Copies, OwnCopy};
 use super::epoch::Epoch;
 use super::event::{LeaseAction, LeaseEvent, Left, Unanswered, Written};
 use super::record::{LeaseRecord, LeaseWrite, OwnerName, RecordVersion};
@@ -125,17 +126,10 @@ impl Lease {
 
     /// Why a passive process could not take the lease; `None` if it could, as far as is known.
     pub fn barrier(&self) -> Option<Barrier> {
-        self.barrier_of(self.seen()?.0)
-    }
-
-    fn barrier_of(&self, record: &LeaseRecord) -> Option<Barrier> {
-        let copies = &record.copies;
-        let is_meant = record.is_released && record.successor.as_ref() == Some(&self.me);
-        match &self.copy {
-            _ if record.is_paused && !is_meant && address(&record.owner) != address(&self.me) => Some(Barrier::Paused),
-            None => (!copies.is_empty()).then_some(Barrier::OfCopies),
-            Some(_) if copies.is_empty() => Some(Barrier::NoCopies),
-            Some(copy) => (!copies.allow(&copy.name)).then(|| Barrier::NotNamed(copies.clone())),
+        let is_followers = self.copy.as_ref().is_some_and(|copy| copy.is_followers);
+        match self.seen() {
+            Some((record, _)) => barrier(self.copy.as_ref(), record, &self.me),
+            None => (is_followers && self.absent_since_ns.is_some()).then_some(Barrier::GoesSecond),
         }
     }
 
@@ -311,7 +305,7 @@ impl Lease {
                 Some(LeaseWrite::Renew { from: owned.version.clone(), version: draw(me, drawn), copies })
             }
             Role::Closing(Closing { owned: Some(owned), successor, .. }) => {
-                Some(LeaseWrite::Release { from: owned.version.clone(), successor: successor.clone(), copies: None })
+                Some(LeaseWrite::Release { from: owned.version.clone(), successor: successor.clone() })
             }
             Role::Closing(_) => return,
         };
@@ -360,16 +354,19 @@ impl Lease {
     fn found(&mut self, record: Option<LeaseRecord>, now_ns: u64, actions: &mut Vec<LeaseAction>) {
         self.next_ns = now_ns.saturating_add(self.terms.poll_ns);
         let (copies, may_take) = (self.own_copies(), !self.is_paused);
-        let is_barred = record.as_ref().is_some_and(|record| self.barrier_of(record).is_some());
+        let is_barred = record.as_ref().is_some_and(|record| barrier(self.copy.as_ref(), record, &self.me).is_some());
         let Role::Passive { seen } = &mut self.role else { return };
         let Some(record) = record else {
             *seen = None;
             // A process that has a log must not follow one that has none.
-            let waits_ns = self.copy.as_ref().filter(|copy| copy.is_empty).map(|_| {
-                let since_ns = *self.absent_since_ns.get_or_insert(now_ns);
-                since_ns.saturating_add(self.terms.lease_ns).saturating_sub(now_ns)
-            });
-            let may_create = may_take && waits_ns.is_none_or(|left_ns| left_ns == 0);
+            let is_in_time = match &self.copy {
+                Some(copy) if copy.is_empty || copy.is_followers => {
+                    let since_ns = *self.absent_since_ns.get_or_insert(now_ns);
+                    !copy.is_followers && now_ns.saturating_sub(since_ns) >= self.terms.lease_ns
+                }
+                _ => true,
+            };
+            let may_create = may_take && is_in_time;
             if let Some(epoch) = self.floor.next().filter(|_| may_create) {
                 let version = draw(&self.me, &mut self.drawn);
                 self.send(Some(LeaseWrite::Create { version, epoch, copies }), now_ns, actions);
@@ -420,8 +417,8 @@ impl Lease {
             LeaseWrite::Renew { version, copies, .. } => {
                 self.renewed((version, copies), answer, sent_ns, now_ns, actions);
             }
-            // Only operators' tools write it.
-            LeaseWrite::Pause(_) => {}
+            // Only operators' tools write them.
+            LeaseWrite::Name { .. } | LeaseWrite::Pause(_) => {}
             LeaseWrite::Release { .. } => match (answer, &mut self.role) {
                 (Ok(Written::Applied), _) => self.leave(now_ns),
                 (_, Role::Closing(Closing { owned: Some(owned), .. })) => {
@@ -580,11 +577,6 @@ impl Owned {
         (self.version, self.epoch) = (record.version, record.epoch.max(self.epoch));
         true
     }
-}
-
-/// Where the process of this name is reached: what comes before its random number.
-fn address(owner: &str) -> &str {
-    owner.rsplit_once('/').map_or(owner, |(address, _)| address)
 }
 
 /// Draws a version that no record has had.

@@ -362,7 +362,8 @@ impl Service for TickService {
 
     fn iteration_ended(&mut self, ctl: &mut Control) {
         self.plant.end_iteration(ctl);
-        if self.plant.requested_hand_over().is_some() || self.plant.is_leaving() {
+        let plant = &self.plant;
+        if plant.requested_hand_over().is_some() || plant.is_leaving() || plant.leaves_log().is_some() {
             self.stop_if_asked(ctl);
         }
         let health = || Self::health_of(&self.plant, &self.audit, ctl);

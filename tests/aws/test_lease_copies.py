@@ -99,11 +99,25 @@ class Copies(CopiesScene):
         done = self.lease_tool("release", self.url(), "--owner", owner, "--now", "--accept-loss")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.is_active(1)
+        self.assertEqual(self.lease_tool("release", self.url(), "--owner", owner).returncode, 1)
         # What it lacked is cut off the other one's log, kept, and named.
         self.begin(0)
         self.named(0, 1)
         note = self.state(self.ports[0])["note"]
         self.assertRegex(note, r"updates that this log had from update .* are cut off, and kept in")
+
+    def test_an_operator_may_accept_the_loss_of_a_lease_that_was_given_back(self):
+        one, two = self.both()
+        two.pause()
+        self.publish_to(0, 3)
+        self.named(0)
+        self.assertEqual(one.terminate(), 0)
+        two.resume()
+        self.passes_by(1)
+        owner = self.item()["ownerName"]["S"]
+        done = self.lease_tool("release", self.url(), "--owner", owner, "--now", "--accept-loss")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.is_active(1)
 
     def test_without_replica_a_follower_takes_over_if_it_keeps_up(self):
         one, _ = self.both(durability="group(5ms)")
@@ -185,6 +199,40 @@ class Copies(CopiesScene):
         self.is_active(0)
         self.named(0, 1)
         self.complete(1)
+
+    def test_a_leader_with_a_full_disk_leaves_the_log_to_its_follower(self):
+        place = self.directory_of(0)
+        place.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+            self.skipTest("a small file system cannot be mounted here (this needs root)")
+        self.addCleanup(subprocess.run, ["umount", "-l", place])
+        (place / "filler").write_bytes(bytes(700_000))
+        one, _ = self.both()
+        with self.connect(self.ports[0]) as feed, self.assertRaises(REFUSED):
+            while True:
+                feed.ask(update("trade", trades(self.seq + 1, 100)))
+                self.acknowledged += range(self.seq + 1, self.seq + 101)
+                self.seq += 100
+        self.assertNotEqual(one.wait(), 0)
+        self.is_active(1)
+        self.publish_to(1)
+        self.complete(1)
+
+    def test_a_pair_that_was_run_by_hand_goes_on_with_its_leaders_log(self):
+        leader = self.tick(name="leader", logs=self.directory_of(0), port=self.ports[0])
+        follower = self.tick("--follow", f"127.0.0.1:{self.ports[0]}", name="follower", logs=self.directory_of(1), port=self.ports[1])
+        self.publish(self.connect(leader))
+        self.eventually(lambda: self.state(self.ports[1])["tip"] == 20 or None, "the copy is complete")
+        self.assertEqual(follower.terminate(), 0)
+        self.publish(self.connect(leader), 5)
+        self.assertEqual(leader.terminate(), 0)
+        self.begin(1)
+        self.says(1, "goes first")
+        self.begin(0)
+        self.is_active(0)
+        self.named(0, 1)
+        self.assertEqual(self.rows(1), list(range(25)))
 
     def test_whoever_has_a_log_goes_first(self):
         alone = self.tick(name="alone", logs=self.directory_of(1))

@@ -216,7 +216,7 @@ class BadPeers(Followers):
 
     def test_options_that_do_not_fit(self):
         for options, words in (
-            (("--follow", "127.0.0.1:1", "--lease", "file:"), "--follow and --lease"),
+            (("--follow", "127.0.0.1:1", "--lease", "file:"), "--follow with --lease file:"),
             (("--follow", "nowhere"), "is not an address"),
             (("--follow", "127.0.0.1:1,127.0.0.1:1"), "is in the list twice"),
             (("--durability", "replica(0)"), "1 to 8 followers"),

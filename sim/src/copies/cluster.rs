@@ -192,7 +192,7 @@ impl Cluster {
             let stored = Epoch(node.disk.epoch);
             return self.step(at, LeaseEvent::LogEpoch(stored));
         }
-        node.disk.epoch = epoch;
+        (node.disk.epoch, node.disk.is_followers) = (epoch, false);
         let in_sync = InSync::new(node.disk.copy.clone(), 1, TIMEOUT_NS);
         let leading = Leading { epoch, in_sync, carried_out: Vec::new(), waiting: Vec::new(), followers: Vec::new() };
         node.process.iter_mut().for_each(|process| process.leading = Some(leading.clone()));
@@ -344,7 +344,7 @@ impl Cluster {
                 self.tally.cut_back = self.tally.cut_back.saturating_add(1);
             }
             node.disk.log.truncate(fork);
-            node.disk.epoch = theirs.epoch;
+            (node.disk.epoch, node.disk.is_followers) = (theirs.epoch, true);
         }
         self.note(format!("h{at} follows h{leader} from {fork} on"));
         let leading = self.process(leader).and_then(|process| process.leading.as_mut());

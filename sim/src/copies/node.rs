@@ -14,6 +14,8 @@ pub struct Disk {
     pub log: Vec<Entry>,
     /// Highest epoch that it has seen.
     pub epoch: u64,
+    /// It was copied from another one since its process led.
+    pub is_followers: bool,
 }
 
 /// A process that leads.
@@ -41,7 +43,7 @@ pub struct Process {
 
 impl Process {
     pub fn start(name: String, disk: &Disk, terms: Terms, now_ns: u64) -> Process {
-        let copy = OwnCopy { name: disk.copy.clone(), is_empty: disk.log.is_empty() };
+        let copy = OwnCopy { name: disk.copy.clone(), is_empty: disk.log.is_empty(), is_followers: disk.is_followers };
         let lease = Lease::new(name, terms, now_ns).with_copy(Some(copy));
         Process { lease, call: None, leading: None, is_paused: false }
     }

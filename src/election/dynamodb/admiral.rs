@@ -184,12 +184,13 @@ impl Layout for AdmiralLayout {
                 request.update = "SET #u = :u, #v = :v".into();
                 request.name("#u", UPDATED).number(":u", now_s()).value(":v", version);
             }
+            LeaseWrite::Name { from, .. } => AdmiralLayout::be_in(&mut request, from),
             LeaseWrite::Pause(is_paused) => {
                 request.name("#k", NAME);
                 request.condition = "attribute_exists(#k)".into();
                 request.pause(*is_paused);
             }
-            LeaseWrite::Release { from, successor, .. } => {
+            LeaseWrite::Release { from, successor } => {
                 self.be_mine(&mut request, from);
                 request.name("#su", SUCCESSOR);
                 match successor {
@@ -213,6 +214,7 @@ impl Layout for AdmiralLayout {
                 matches!(now.get(VERSION), Some(AttributeValue::S(text)) if text == version)
             }
             LeaseWrite::Release { .. } => now.contains_key(NAME) && !now.contains_key(OWNER),
+            LeaseWrite::Name { copies, .. } => super::item::copies(now).as_ref() == Ok(copies),
             LeaseWrite::Pause(is_paused) => now.contains_key(PAUSED) == *is_paused,
         }
     }

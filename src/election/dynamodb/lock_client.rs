@@ -115,6 +115,7 @@ impl Layout for LockClientLayout {
                 request.update = "SET #d = :d, #v = :v".to_string();
                 request.name("#d", DURATION).value(":d", &duration(self.lease_ns)).value(":v", version);
             }
+            LeaseWrite::Name { from, .. } => self.name_existing(&mut request, from),
             LeaseWrite::Pause(is_paused) => {
                 self.name_key(&mut request);
                 request.condition = match self.sort_name() {
@@ -123,7 +124,7 @@ impl Layout for LockClientLayout {
                 };
                 request.pause(*is_paused);
             }
-            LeaseWrite::Release { from, successor, .. } => {
+            LeaseWrite::Release { from, successor } => {
                 self.own(&mut request, from);
                 request.value(":ir", IS_RELEASED).name("#su", SUCCESSOR);
                 match successor {
@@ -145,6 +146,7 @@ impl Layout for LockClientLayout {
             | LeaseWrite::Take { version, .. }
             | LeaseWrite::Renew { version, .. } => (VERSION, version.as_str()),
             LeaseWrite::Release { .. } => (RELEASED, IS_RELEASED),
+            LeaseWrite::Name { copies, .. } => return item::copies(now).as_ref() == Ok(copies),
             LeaseWrite::Pause(is_paused) => return now.contains_key(PAUSED) == *is_paused,
         };
         matches!(now.get(attribute), Some(AttributeValue::S(text)) if text == value)
@@ -175,7 +177,7 @@ mod tests {
     fn an_update_is_applied_if_it_returns_what_it_has_set() {
         let text = |text: &str| AttributeValue::S(text.to_string());
         let renew = LeaseWrite::Renew { from: "v1".into(), version: "v2".into(), copies: None };
-        let release = LeaseWrite::Release { from: "v1".into(), successor: None, copies: None };
+        let release = LeaseWrite::Release { from: "v1".into(), successor: None };
         let item = |name: &str, value: &str| Item::from([(name.to_string(), text(value))]);
         let layout = layout("");
         assert!(layout.is_applied(&renew, &item(VERSION, "v2")));

@@ -34,11 +34,10 @@ impl Request {
         }
     }
 
-    /// Lets the update, whose expression begins with `SET`, set the copies that the record names, if they change.
+    /// Lets the update, whose expression is empty or begins with `SET`, set the copies that the record names, if they change.
     pub fn copies(&mut self, copies: Option<&Copies>) {
         let Some(copies) = copies else { return };
-        let rest =
-            self.update.strip_prefix("SET ").map_or_else(|| format!(" {}", self.update), |rest| format!(", {rest}"));
+        let rest = self.update.strip_prefix("SET ").map_or(String::new(), |rest| format!(", {rest}"));
         self.update = format!("SET #c = :c{rest}");
         self.name("#c", COPIES);
         self.values.insert(":c".to_string(), AttributeValue::Ss(copies.names().cloned().collect()));
@@ -68,8 +67,7 @@ pub mod check {
             let (from, version, copies) = (from.clone(), version.clone(), copies());
             LeaseWrite::Take { from, was_released, version, epoch, copies }
         };
-        let release =
-            |successor: Option<String>| LeaseWrite::Release { from: from.clone(), successor, copies: copies() };
+        let release = |successor: Option<String>| LeaseWrite::Release { from: from.clone(), successor };
         vec![
             LeaseWrite::Create { version: version.clone(), epoch, copies: copies() },
             take(false),
@@ -77,6 +75,7 @@ pub mod check {
             LeaseWrite::Renew { from: from.clone(), version: version.clone(), copies: copies() },
             release(None),
             release(Some("b".into())),
+            LeaseWrite::Name { from: from.clone(), copies: Copies::any() },
             LeaseWrite::Pause(true),
             LeaseWrite::Pause(false),
         ]

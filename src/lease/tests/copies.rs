@@ -4,7 +4,7 @@ use super::*;
 
 /// A process with a log of its own.
 fn with_copy(name: &str, is_empty: bool) -> Lease {
-    lease(name).with_copy(Some(OwnCopy { name: name.to_string(), is_empty }))
+    lease(name).with_copy(Some(OwnCopy { name: name.to_string(), is_empty, is_followers: false }))
 }
 
 fn copies(names: &[&str]) -> Copies {
@@ -97,4 +97,15 @@ fn a_lease_of_one_log_and_one_of_copies_are_not_taken_for_each_other() {
     let mut b = lease("b");
     assert_eq!(store.run_until(&mut b, 20 * S), []);
     assert_eq!(b.barrier(), Some(Barrier::OfCopies));
+}
+
+#[test]
+fn a_copy_of_a_follower_makes_no_record() {
+    let copy = OwnCopy { name: "b".to_string(), is_empty: false, is_followers: true };
+    let mut b = lease("b").with_copy(Some(copy));
+    let mut store = Store::default();
+    assert_eq!(store.run_until(&mut b, 60 * S), []);
+    assert_eq!(b.barrier(), Some(Barrier::GoesSecond));
+    active_with(&mut store, &["a", "b"]);
+    assert_eq!(store.run_until(&mut b, 80 * S), [LeaseAction::Lead(Epoch(2))]);
 }

@@ -6,6 +6,7 @@
 use super::copy::Copy;
 use super::ended::Ended;
 use super::joining::{Action, Event, Joining, Leader, Own, Refused};
+use super::own_copy;
 use super::serve::Place;
 use super::status::{SharedStatus, Status};
 use crate::access::member::ClusterSecret;
@@ -238,6 +239,7 @@ impl Copying {
             (status.is_connected, status.trouble) = (true, None);
             (status.leader, status.epoch) = (leader.to_string(), Some(greeted.epoch));
         });
+        own_copy::mark(&self.options.log, true)?;
         let mut copy = Copy::new(&self.options.log, &self.place, log, greeted.epoch, &self.status);
         while !self.stop.is_asked() {
             let told = call(

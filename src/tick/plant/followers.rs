@@ -86,6 +86,11 @@ impl Followers {
         self.is_missing() && self.missing == ReplicaMissing::Refuse
     }
 
+    /// Whether a follower has everything that was acknowledged, and may take over.
+    pub fn may_go_on(&self) -> bool {
+        self.is_promised && self.keeping.as_ref().is_some_and(|keeping| keeping.named() > 0)
+    }
+
     fn is_missing(&self) -> bool {
         self.keeping.as_ref().map_or(self.replicas.is_missing(), Keeping::is_missing)
     }

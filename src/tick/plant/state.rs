@@ -35,7 +35,14 @@ impl Plant {
     pub fn must_step_down(&self) -> Option<&'static str> {
         let has_left = self.tenure.as_ref().is_some_and(|tenure| tenure.has_left());
         let is_asked = self.hand_over.is_some().then_some("handing over on request");
-        has_left.then_some("stepping down: the lease is lost").or(is_asked)
+        has_left.then_some("stepping down: the lease is lost").or(is_asked).or(self.leaves_log())
+    }
+
+    /// Why this process leaves its log to a complete copy: it cannot write its own. Under the other durabilities the copy may lack what was acknowledged,
+    /// and this one waits for room.
+    pub fn leaves_log(&self) -> Option<&'static str> {
+        let leaves = self.log.has_failed() && self.followers.may_go_on();
+        leaves.then_some("stepping down: the log cannot be written, and a complete copy can go on")
     }
 
     /// The hand-over for which this process steps down.
