@@ -158,6 +158,11 @@ impl Tenure {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.lead
     }
 
+    /// Number of the last request for copies that was carried out; 0 before the first.
+    pub fn named(&self) -> u64 {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.named
+    }
+
     /// Whether the process has to step down.
     pub fn has_left(&self) -> bool {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.left.is_some()

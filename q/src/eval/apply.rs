@@ -74,7 +74,8 @@ impl Context<'_> {
                 if arguments.len() < arity {
                     return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
                 }
-                if arguments.len() > arity && !(arity == 0 && matches!(arguments[..], [Value::Null])) {
+                // A lambda without parameters takes one argument, and ignores it: as a timer or a handler it gets one.
+                if arguments.len() > arity.max(1) {
                     return Err(given::too_many(arity, arguments.len()));
                 }
                 arguments.truncate(arity);

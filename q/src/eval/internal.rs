@@ -114,9 +114,9 @@ fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
     }
 }
 
-/// Whether `@[f;x;handler]` calls its first item (a function or a handle); anything else is amended.
+/// Whether `@[f;x;handler]` calls its first item (a function, a handle, or another atom, which cannot be called); anything else is amended.
 fn is_called(f: &Value) -> bool {
-    matches!(f, Value::Func(_) | Value::Int(_) | Value::Long(_))
+    matches!(f, Value::Func(_)) || (f.is_atom() && !matches!(f, Value::Sym(_)))
 }
 
 /// `@[…]` with 1 to 4 arguments.

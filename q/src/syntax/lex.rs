@@ -92,6 +92,12 @@ impl Lexer<'_> {
         number_follows && (after_drop || !is_name(before)) && !matches!(before, b')' | b']' | b'}' | b'"' | b'`')
     }
 
+    /// Whether what ends here is a value in parentheses: `(+).reverse` applies it, and names nothing.
+    fn follows_value(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
+        before == Some(&b')')
+    }
+
     fn number_starts(&self) -> bool {
         let c = self.peek(0);
         is_digit(c) || (c == b'.' && is_digit(self.peek(1))) || (c == b'-' && self.minus_is_sign())
@@ -138,7 +144,7 @@ impl Lexer<'_> {
                 self.push(Token::Glyph(["0:", "1:", "2:"][usize::from((c - b'0').min(2))]), start, spaced);
             }
             _ if self.number_starts() => self.numbers(spaced)?,
-            c if is_name_start(c) || (c == b'.' && is_name_start(self.peek(1))) => {
+            c if is_name_start(c) || (c == b'.' && is_name_start(self.peek(1)) && !self.follows_value()) => {
                 self.at += 1;
                 while is_name(self.peek(0)) && !(self.peek(0) == 0xc2 && self.peek(1) == 0xa0) {
                     self.at += 1;

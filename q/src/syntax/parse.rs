@@ -312,8 +312,10 @@ impl<'a> Parser<'a> {
     /// Whether the next token is an infix operator rather than one applied by brackets.
     fn infix_follows(&self) -> bool {
         match self.peek() {
-            // `@'[…]` and the like are applied by brackets as well.
-            Token::Glyph(_) if self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_))) => {
+            // `@'[…]` and `union/[…]` are applied by brackets as well.
+            Token::Glyph(_) | Token::Name(_)
+                if self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_))) =>
+            {
                 self.derived_follows()
             }
             Token::Glyph(_) => {

@@ -77,8 +77,9 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
     }
     // Atoms make one row; lists make as many rows as they have items. A column of lists takes a list as one item.
     let one_row = values.first().is_some_and(Value::is_scalar);
-    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if l.first().map_or(one_row, |v| !v.is_scalar()));
-    let is_batch = |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || v.type_number() == types::LIST);
+    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if one_row || l.first().is_some_and(|v| !v.is_scalar()));
+    let is_batch =
+        |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || (!one_row && v.type_number() == types::LIST));
     let many = !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);
     let rows = if many { values.iter().find(|v| !v.is_scalar()).map_or(1, Value::count) } else { 1 };
     let mut columns = Vec::with_capacity(values.len());

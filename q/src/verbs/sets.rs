@@ -138,6 +138,9 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             if matches!(a.items, Items::Float(_) | Items::Real(_)) && integers && b.len() != 1 {
                 return Err(type_error());
             }
+            if deep_x && a.is_empty() && !b.is_empty() {
+                return Ok(Value::bools(Vec::new()));
+            }
             if deep_y && !b.is_empty() && depth(&x) <= depth(&b.items.get(0)) {
                 // As deep as the items of the right side: searched for as one item.
                 return Ok(Value::Bool(find::position(&y, &x)?.is_some()));

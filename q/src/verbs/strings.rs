@@ -490,6 +490,17 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
             Ok(Value::chars(out))
         }
         (Value::Byte(0), Value::Vector(v)) => from_bytes(&v.items),
+        // Between bytes, as a char between strings.
+        (Value::Byte(by), Value::Vector(Vector { items: Items::Byte(bytes), .. })) => {
+            context.reserve(bytes.len().saturating_mul(2))?;
+            let mut out = Vec::with_capacity(bytes.len().saturating_mul(2));
+            for (at, byte) in bytes.iter().enumerate() {
+                limits::pace()?;
+                out.extend((at > 0).then_some(*by));
+                out.push(*byte);
+            }
+            Ok(Items::Byte(out.into()).into())
+        }
         (Value::Bool(false), Value::Vector(v)) => {
             let Items::Bool(bits) = &v.items else { return Err(type_error()) };
             let bytes: Vec<u8> = blocks::numbers(0..bits.len().div_ceil(8), |i| {

@@ -45,7 +45,7 @@ impl Keeping {
 
     /// The request that was carried out since the last call.
     fn carried_out(&mut self) -> Option<u64> {
-        let named = self.election.tenure().view().named;
+        let named = self.election.tenure().named();
         (std::mem::replace(&mut self.named, named) != named).then_some(named)
     }
 
