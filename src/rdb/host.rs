@@ -54,6 +54,8 @@ pub struct QueryHost<'a> {
     /// Deadline of the evaluation.
     deadline: Option<Instant>,
     effects: Effects,
+    /// Namespace of the message under way (`\\d`).
+    namespace: Sym,
 }
 
 impl<'a> QueryHost<'a> {
@@ -74,6 +76,7 @@ impl<'a> QueryHost<'a> {
             changing: None,
             deadline,
             effects: Effects::default(),
+            namespace: Sym::NULL,
         }
     }
 
@@ -523,6 +526,16 @@ impl Host for QueryHost<'_> {
 
     fn shared(&self) -> Option<&(dyn Host + Sync)> {
         Some(self)
+    }
+
+    fn namespace(&self) -> Sym {
+        self.namespace
+    }
+
+    /// For this message only, as each begins in the root.
+    fn set_namespace(&mut self, namespace: Sym) -> Result<(), QError> {
+        self.namespace = namespace;
+        Ok(())
     }
 
     fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {

@@ -74,8 +74,7 @@ impl Context<'_> {
                 if arguments.len() < arity {
                     return Ok(project(f.clone(), arguments.into_iter().map(Some).collect()));
                 }
-                // A lambda without parameters takes one argument, and ignores it: as a timer or a handler it gets one.
-                if arguments.len() > arity.max(1) {
+                if arguments.len() > most_arguments(arity) {
                     return Err(given::too_many(arity, arguments.len()));
                 }
                 arguments.truncate(arity);
@@ -179,4 +178,9 @@ impl Context<'_> {
             (Run::Binary(_), n) => Err(given::too_many(2, n)),
         }
     }
+}
+
+/// A lambda without parameters takes one argument, and ignores it: as a timer or a handler it is given one.
+fn most_arguments(parameters: usize) -> usize {
+    parameters.max(1)
 }

@@ -7,17 +7,22 @@ use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
 use columns::table::{Value, symbol};
 
-/// Converts a backtrace to a value: names, texts, positions, files and lines.
-fn as_value(places: &[Place]) -> Value {
-    let row = |p: &Place| {
-        let origin = match &p.origin {
-            Some(origin) => vec![Value::chars(&origin.file[..]), Value::Long(i64::from(origin.line))],
-            None => Vec::new(),
-        };
+/// Position of a level that is no code.
+const NOWHERE: i64 = -1;
+
+/// Converts a backtrace to a value, a level each: `((f;…);(name;file;line;text);position;n)`. `f` is `trap` at its own level and `::` at the others.
+fn as_value(places: &[Place], trap: &Value) -> Value {
+    let row = |(at, p): (usize, &Place)| {
+        let (file, line) = p.origin.as_ref().map_or((&[][..], -1), |origin| (&origin.file[..], i64::from(origin.line)));
         let (name, text) = (Value::chars(&p.name[..]), Value::chars(&p.text[..]));
-        Value::list(vec![name, text, Value::Long(i64::from(p.at)), Value::list(origin)])
+        let is_trap = p.at == u32::MAX;
+        let position = if is_trap { NOWHERE } else { i64::from(p.at) };
+        let f = if is_trap { trap.clone() } else { Value::Null };
+        let source = Value::list(vec![name, Value::chars(file), Value::Long(line), text]);
+        let n = places.len().saturating_sub(at.saturating_add(1)) as i64;
+        Value::list(vec![Value::list(vec![f]), source, Value::Long(position), Value::Long(n)])
     };
-    Value::list(places.iter().map(row).collect())
+    Value::list(places.iter().enumerate().map(row).collect())
 }
 
 /// Returns the backtrace of an error, followed by the trap and the source text of the message.
@@ -38,7 +43,8 @@ fn trapped(context: &mut Context, mut a: Vec<Value>, trap: &str, spread: bool) -
             return Err(error);
         }
         let places = way(context, &error, trap);
-        context.call2(&handler, Value::chars(error.name.into_owned()), as_value(&places))
+        let function = symbol::find(trap.as_bytes()).and_then(|name| context.global(name).ok()).unwrap_or(Value::Null);
+        context.call2(&handler, Value::chars(error.name.into_owned()), as_value(&places, &function))
     })
 }
 
@@ -52,30 +58,29 @@ pub(crate) fn trpd(context: &mut Context, a: Vec<Value>) -> Result {
     trapped(context, a, ".Q.trpd", true)
 }
 
-fn origin(row: &Value) -> Option<Origin> {
-    let line = u32::try_from(row.at(1).as_long()?).ok()?;
-    Some(Origin { file: row.at(0).as_text()?.into(), line })
+/// Reads a level of a backtrace: its place, its number, and whether it is code.
+fn level(row: &Value) -> Option<(Place, usize, bool)> {
+    let (source, position) = (row.at(1), row.at(2).as_long()?);
+    let (name, file, text) = (source.at(0), source.at(1), source.at(3));
+    let line = source.at(2).as_long().and_then(|line| u32::try_from(line).ok());
+    let file = file.as_text().filter(|file| !file.is_empty());
+    let origin = line.zip(file).map(|(line, file)| Origin { file: file.into(), line });
+    let (name, text) = (name.as_text()?.to_vec(), text.as_text()?.to_vec());
+    let place = Place { name, text, at: u32::try_from(position).unwrap_or(0), origin };
+    Some((place, usize::try_from(row.at(3).as_long()?).ok()?, position != NOWHERE))
 }
 
 /// `.Q.sbt x`: formats a backtrace.
 pub(crate) fn sbt(_: &mut Context, x: Value) -> Result {
-    let rows = x.items();
     let mut out = Vec::new();
-    for (i, row) in rows.iter().enumerate() {
-        let (name, text, at) = (row.at(0), row.at(1), row.at(2));
-        let place = Place {
-            name: name.as_text().ok_or_else(type_error)?.to_vec(),
-            text: text.as_text().ok_or_else(type_error)?.to_vec(),
-            at: at.as_long().and_then(|a| u32::try_from(a).ok()).unwrap_or(0),
-            origin: origin(&row.at(3)),
-        };
-        let depth = rows.len() - 1 - i;
-        if place.at == u32::MAX {
-            out.extend_from_slice(format!("  [{depth}]  ").as_bytes());
+    for row in x.items() {
+        let (place, n, is_code) = level(&row).ok_or_else(type_error)?;
+        if is_code {
+            place.write(n, &mut out);
+        } else {
+            out.extend_from_slice(format!("  [{n}]  ").as_bytes());
             out.extend_from_slice(&place.text);
             out.push(b'\n');
-        } else {
-            place.write(depth, &mut out);
         }
     }
     Ok(Value::chars(out))

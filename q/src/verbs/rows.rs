@@ -4,7 +4,7 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::{Result, type_error};
 use crate::verbs::given::{other_columns, other_width};
-use columns::table::{Attr, Dict, Items, Table, Value, Vector};
+use columns::table::{Attr, Dict, Items, Table, Value};
 use proto::types;
 use std::sync::Arc;
 
@@ -77,7 +77,10 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
     }
     // Atoms make one row; lists make as many rows as they have items. A column of lists takes a list as one item.
     let one_row = values.first().is_some_and(Value::is_scalar);
-    let nested = |i: usize| matches!(t.columns.get(i), Some(Vector { items: Items::List(l), .. }) if one_row || l.first().is_some_and(|v| !v.is_scalar()));
+    let nested = |i: usize| match t.columns.get(i).map(|column| &column.items) {
+        Some(Items::List(l)) => one_row || l.first().is_some_and(|v| !v.is_scalar()),
+        _ => false,
+    };
     let is_batch =
         |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || (!one_row && v.type_number() == types::LIST));
     let many = !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);

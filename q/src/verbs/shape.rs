@@ -94,7 +94,7 @@ pub(crate) fn raze(context: &mut Context, x: Value) -> Result {
             }
             for v in l.iter() {
                 out = Some(match out {
-                    Some(before) => join(context, before, v.clone())?,
+                    Some(before) => join_any(context, before, v.clone())?,
                     None => v.clone(),
                 });
             }
@@ -109,6 +109,30 @@ pub(crate) fn raze(context: &mut Context, x: Value) -> Result {
         Value::Table(t) if t.count() > 0 => Ok(t.row(t.count() - 1)),
         atom if atom.is_scalar() => Ok(x.enlist()),
         _ => Ok(x),
+    }
+}
+
+/// Joins two items of `raze`. Tables with other columns have nothing in common but that each is a list of rows.
+fn join_any(context: &mut Context, x: Value, y: Value) -> Result {
+    let rows = |t: &Table| {
+        limits::room_for::<Value>(t.count())?;
+        let mut rows = Vec::with_capacity(t.count());
+        for at in 0..t.count() {
+            limits::step()?;
+            rows.push(t.row(at));
+        }
+        Ok::<_, QError>(Value::list(rows))
+    };
+    match (&x, &y) {
+        (Value::Table(a), Value::Table(b)) if !a.columns.is_empty() && a.names != b.names => {
+            let (a, b) = (rows(a)?, rows(b)?);
+            join(context, a, b)
+        }
+        (Value::Vector(_), Value::Table(b)) => {
+            let b = rows(b)?;
+            join(context, x, b)
+        }
+        _ => join(context, x, y),
     }
 }
 
