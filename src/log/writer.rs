@@ -416,6 +416,18 @@ impl LogWriter {
         if self.date == self.began.date { self.began.index } else { 0 }
     }
 
+    /// Index of the first update of today that was logged under a later epoch than this one, as far as the side file tells; where this writer
+    /// began at the latest. A node that remembers the epoch, and holds more, holds updates that the log lost since, or that another copy of
+    /// it had.
+    pub fn first_after(&self, epoch: u64) -> u64 {
+        let side = SideFile::open(&*self.options.env.disk, &side_path(&self.path));
+        let later = side.and_then(|side| {
+            let mut entries = (0..side.entries()).filter_map(|at| side.entry(at));
+            entries.find(|entry| entry.epoch > epoch)
+        });
+        later.map_or(self.began_at(), |entry| entry.first_index.min(self.began_at()))
+    }
+
     /// Gives the log a new identity, and this writer an epoch above `seen`: for a directory restored to an earlier state than one that a
     /// node has seen.
     ///

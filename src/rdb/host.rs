@@ -54,8 +54,6 @@ pub struct QueryHost<'a> {
     /// Deadline of the evaluation.
     deadline: Option<Instant>,
     effects: Effects,
-    /// Namespace of the message under way (`\\d`).
-    namespace: Sym,
 }
 
 impl<'a> QueryHost<'a> {
@@ -76,7 +74,6 @@ impl<'a> QueryHost<'a> {
             changing: None,
             deadline,
             effects: Effects::default(),
-            namespace: Sym::NULL,
         }
     }
 
@@ -528,14 +525,12 @@ impl Host for QueryHost<'_> {
         Some(self)
     }
 
-    fn namespace(&self) -> Sym {
-        self.namespace
-    }
-
-    /// For this message only, as each begins in the root.
+    /// Each message begins in the root. Other namespaces are those of the owner's code.
     fn set_namespace(&mut self, namespace: Sym) -> Result<(), QError> {
-        self.namespace = namespace;
-        Ok(())
+        match namespace {
+            Sym::NULL => Ok(()),
+            _ => Err(QError::named("access")),
+        }
     }
 
     fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {

@@ -234,6 +234,34 @@ class Copies(CopiesScene):
         self.named(0, 1)
         self.assertEqual(self.rows(1), list(range(25)))
 
+    def test_a_node_that_missed_an_epoch_holds_the_rows_of_the_log(self):
+        """It was ahead of the follower that took over, and comes back to a later leader."""
+        one, two = self.both()
+        addresses = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        node = self.start("node", "rdb", addresses, "-p", "0", "--queue", "rdb", "--node", "node")
+        rows = self.connect(node)
+        self.publish_to(0)
+        self.eventually(lambda: rows.ask("count trade").v == 20 or None, "the node has the rows")
+        two.pause()
+        with self.connect(self.ports[0]) as feed:
+            for seq in range(900, 905):
+                feed.send(update("trade", trades(seq, 1)))
+            self.eventually(lambda: rows.ask("count trade").v == 25 or None, "the node has what the follower lacks")
+            one.kill()
+        node.pause()
+        two.resume()
+        self.is_active(1)
+        self.publish_to(1)
+        self.begin(0)
+        self.named(0, 1)
+        two.kill()
+        self.is_active(0)
+        self.publish_to(0)
+        node.resume()
+        held = lambda: sorted(rows.ask("exec seq from trade").v)
+        self.eventually_equal(held, sorted(self.rows(0)), "the node holds the rows of the log")
+        self.complete(0)
+
     def test_whoever_has_a_log_goes_first(self):
         alone = self.tick(name="alone", logs=self.directory_of(1))
         self.publish(self.connect(alone))

@@ -81,8 +81,10 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
         Some(Items::List(l)) => one_row || l.first().is_some_and(|v| !v.is_scalar()),
         _ => false,
     };
-    let is_batch =
-        |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || (!one_row && v.type_number() == types::LIST));
+    // One list in a list is a column of one row also beside atoms.
+    let is_column =
+        |v: &Value| v.type_number() == types::LIST && (!one_row || (v.count() == 1 && !v.at(0).is_scalar()));
+    let is_batch = |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || is_column(v));
     let many = !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);
     let rows = if many { values.iter().find(|v| !v.is_scalar()).map_or(1, Value::count) } else { 1 };
     let mut columns = Vec::with_capacity(values.len());

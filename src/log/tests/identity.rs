@@ -130,6 +130,18 @@ fn updates_of_todays_log_before_this_writer_are_counted() {
     assert_eq!(writer.began_at(), 0);
 }
 
+#[test]
+fn what_was_logged_after_an_epoch_is_found_over_several_ones() {
+    let folder = Folder::new();
+    for updates in [5, 3, 2] {
+        let (mut writer, _) = folder.open();
+        (0..updates).for_each(|_| writer.append(&update("trade", 0, 3), 1).unwrap());
+        writer.close().unwrap();
+    }
+    let (writer, _) = folder.open();
+    assert_eq!([0, 1, 2, 3].map(|epoch| writer.first_after(epoch)), [0, 5, 8, 10]);
+}
+
 /// A reader of the log at `path`, verified to contain these samples.
 fn reader_of(path: &Path, samples: &[crate::log::Sample]) -> Result<LogReader, LogError> {
     let mut reader = reader(path);

@@ -141,11 +141,13 @@ impl Plant {
             }
             // Earlier writers logged these updates, and the log has lost them since.
             Remembered::Same => {
-                let is_ahead = seen.epoch < own.epoch && last.is_some_and(|last| last > log.began_at());
+                // It may have missed epochs in between.
+                let parted = log.first_after(seen.epoch);
+                let is_ahead = seen.epoch < own.epoch && last.is_some_and(|last| last > parted);
                 if is_ahead && join.date == Some(self.queue.core().date()) {
                     tracing::warn!(
-                        %node, epoch = %own.epoch, began_at = %log.began_at(),
-                        "the node holds updates that the log lost before this epoch began; it must drop its rows"
+                        %node, its_epoch = %seen.epoch, epoch = %own.epoch, parted_at = %parted,
+                        "the node holds updates that are not in this log, which went on without them; it must drop its rows"
                     );
                     return Ok(true);
                 }
