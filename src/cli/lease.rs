@@ -120,6 +120,9 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
         return Ok(json::print(&mut std::io::stdout(), &shown)?);
     }
     let state = match (record.is_released, &record.successor, renewed) {
+        (true, None, _) if !record.copies.is_empty() => {
+            "released: the next contender with a complete copy takes it".to_string()
+        }
         (true, None, _) => "released: the next contender takes it".to_string(),
         (true, Some(successor), _) => format!("released for {successor}, and for anybody after its duration"),
         (false, ..) if is_kept => "nobody takes it while it has this owner".to_string(),
@@ -176,15 +179,19 @@ fn release(source: &Source, owner: &str, (at_once, accepts_loss): (bool, bool)) 
             return failed(format!("{owner} is not gone, the lease changed after {words}: use elastick failover"));
         }
     }
-    let from = || record.version.clone();
-    let any = accepts_loss.then(|| LeaseWrite::Name { from: from(), copies: Copies::any() });
-    let release = (!record.is_released).then(|| LeaseWrite::Release { from: from(), successor: None });
-    for write in any.into_iter().chain(release) {
-        if store.write(&write, CALL_WITHIN).map_err(CliError::failed)? == Written::Refused {
-            return failed("the lease has changed meanwhile: nothing is released".into());
-        }
+    let (from, copies) = (record.version.clone(), accepts_loss.then(Copies::any));
+    let write = match copies {
+        Some(copies) if record.is_released => LeaseWrite::Name { from, copies },
+        copies => LeaseWrite::Release { from, successor: None, copies },
+    };
+    if store.write(&write, CALL_WITHIN).map_err(CliError::failed)? == Written::Refused {
+        return failed("the lease has changed meanwhile: nothing is released".into());
     }
-    Ok(writeln!(std::io::stdout(), "released: a passive tickerplant takes it now")?)
+    let who = match record.copies.is_empty() || accepts_loss {
+        true => "a passive tickerplant takes it now".to_string(),
+        false => format!("the tickerplant of a complete copy takes it now: {}", record.copies),
+    };
+    Ok(writeln!(std::io::stdout(), "released: {who}")?)
 }
 
 /// Returns when the record was another one than this, for at most `within`.

@@ -305,7 +305,7 @@ impl Lease {
                 Some(LeaseWrite::Renew { from: owned.version.clone(), version: draw(me, drawn), copies })
             }
             Role::Closing(Closing { owned: Some(owned), successor, .. }) => {
-                Some(LeaseWrite::Release { from: owned.version.clone(), successor: successor.clone() })
+                Some(LeaseWrite::Release { from: owned.version.clone(), successor: successor.clone(), copies: None })
             }
             Role::Closing(_) => return,
         };

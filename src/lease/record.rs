@@ -38,8 +38,8 @@ pub enum LeaseWrite {
     /// Condition: the record has the version `from`, is the writer's own, and is not released. Replaces the version, and the copies.
     Renew { from: RecordVersion, version: RecordVersion, copies: Option<Copies> },
     /// Condition as of `Renew`. Marks the record as released, for a successor if one is named.
-    Release { from: RecordVersion, successor: Option<OwnerName> },
-    /// Condition: the record has the version `from`. Names these copies and leaves the version; for operators.
+    Release { from: RecordVersion, successor: Option<OwnerName>, copies: Option<Copies> },
+    /// Condition: the record has the version `from`, and is released. Names these copies; for operators.
     Name { from: RecordVersion, copies: Copies },
     /// If there is a record: pauses take-overs, or ends that. Leaves the version, so it changes nothing for the owner.
     Pause(bool),
@@ -49,11 +49,12 @@ impl LeaseWrite {
     /// Copies that the record names from then on; `None` if the write leaves them.
     pub fn copies(&self) -> Option<&Copies> {
         match self {
-            LeaseWrite::Create { copies, .. } | LeaseWrite::Take { copies, .. } | LeaseWrite::Renew { copies, .. } => {
-                copies.as_ref()
-            }
+            LeaseWrite::Create { copies, .. }
+            | LeaseWrite::Take { copies, .. }
+            | LeaseWrite::Renew { copies, .. }
+            | LeaseWrite::Release { copies, .. } => copies.as_ref(),
             LeaseWrite::Name { copies, .. } => Some(copies),
-            LeaseWrite::Release { .. } | LeaseWrite::Pause(_) => None,
+            LeaseWrite::Pause(_) => None,
         }
     }
 }

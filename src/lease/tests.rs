@@ -48,7 +48,7 @@ impl Store {
             LeaseWrite::Renew { from, version, copies } if holds(from) && is_own && !is_released => {
                 own(version, found.map_or(Epoch(0), |record| record.epoch), copies)
             }
-            LeaseWrite::Release { from, successor } if holds(from) && is_own && !is_released => {
+            LeaseWrite::Release { from, successor, .. } if holds(from) && is_own && !is_released => {
                 let Some(record) = found else { return Written::Refused };
                 LeaseRecord { is_released: true, successor: successor.clone(), ..record }
             }

@@ -262,6 +262,26 @@ class Copies(CopiesScene):
         self.eventually_equal(held, sorted(self.rows(0)), "the node holds the rows of the log")
         self.complete(0)
 
+    def test_a_named_copy_that_has_lost_its_logs_is_another_copy(self):
+        one, two = self.both()
+        self.publish_to(0)
+        two.kill()
+        one.kill()
+        for path in self.directory_of(1).glob("sym2*"):
+            path.unlink()
+        self.begin(1)
+        self.says(1, "may lack acknowledged updates")
+        self.passes_by(1)
+        self.begin(0)
+        self.is_active(0)
+        self.named(0, 1)
+        self.complete(1)
+
+    def test_a_failsafe_by_a_lock_of_its_own_is_refused(self):
+        process = self.begin(0, "--lease-failsafe")
+        self.assertNotEqual(process.wait(), 0)
+        process.wait_for("each copy has a lock of its own, which keeps nobody else from being active")
+
     def test_whoever_has_a_log_goes_first(self):
         alone = self.tick(name="alone", logs=self.directory_of(1))
         self.publish(self.connect(alone))

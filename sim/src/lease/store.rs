@@ -89,7 +89,7 @@ pub fn write(
             Some(own(version, epoch, copies))
         }
         LeaseWrite::Release { from, .. } if has(from) && is_own && defect == Some(Defect::DeletesAtRelease) => None,
-        LeaseWrite::Release { from, successor } if has(from) && is_own && (any || !is_released) => {
+        LeaseWrite::Release { from, successor, .. } if has(from) && is_own && (any || !is_released) => {
             found.clone().map(|record| LeaseRecord { is_released: true, successor: successor.clone(), ..record })
         }
         _ => return Written::Refused,

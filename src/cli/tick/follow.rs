@@ -75,6 +75,11 @@ fn leaders(settings: &Settings, plant: &PlantOptions, own: &str) -> Result<Optio
             "--follow with --lease file: each copy has a log of its own, so a lock of one decides nothing: use a lease in a store".into(),
         ));
     }
+    if plant.lease.is_some() && settings.is_on(&options::LEASE_FAILSAFE)? {
+        return Err(CliError::Usage(
+            "--lease-failsafe with --follow: each copy has a lock of its own, which keeps nobody else from being active: leave it out".into(),
+        ));
+    }
     let is_other = |leader: &Address| format!("{}:{}", leader.host, leader.port) != own;
     let Some(leaders) = leaders.retain(is_other) else {
         return Err(CliError::Usage(format!("--follow: names only {own}, which is this process")));

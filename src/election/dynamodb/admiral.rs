@@ -184,13 +184,18 @@ impl Layout for AdmiralLayout {
                 request.update = "SET #u = :u, #v = :v".into();
                 request.name("#u", UPDATED).number(":u", now_s()).value(":v", version);
             }
-            LeaseWrite::Name { from, .. } => AdmiralLayout::be_in(&mut request, from),
+            LeaseWrite::Name { from, .. } => {
+                AdmiralLayout::be_in(&mut request, from);
+                request.condition.push_str(" AND ");
+                request.condition.push_str(NOBODY);
+                request.name("#o", OWNER).number(":zero", 0);
+            }
             LeaseWrite::Pause(is_paused) => {
                 request.name("#k", NAME);
                 request.condition = "attribute_exists(#k)".into();
                 request.pause(*is_paused);
             }
-            LeaseWrite::Release { from, successor } => {
+            LeaseWrite::Release { from, successor, .. } => {
                 self.be_mine(&mut request, from);
                 request.name("#su", SUCCESSOR);
                 match successor {

@@ -115,7 +115,11 @@ impl Layout for LockClientLayout {
                 request.update = "SET #d = :d, #v = :v".to_string();
                 request.name("#d", DURATION).value(":d", &duration(self.lease_ns)).value(":v", version);
             }
-            LeaseWrite::Name { from, .. } => self.name_existing(&mut request, from),
+            LeaseWrite::Name { from, .. } => {
+                self.name_existing(&mut request, from);
+                request.condition.push_str(" AND #ir = :ir");
+                request.name("#ir", RELEASED).value(":ir", IS_RELEASED);
+            }
             LeaseWrite::Pause(is_paused) => {
                 self.name_key(&mut request);
                 request.condition = match self.sort_name() {
@@ -124,7 +128,7 @@ impl Layout for LockClientLayout {
                 };
                 request.pause(*is_paused);
             }
-            LeaseWrite::Release { from, successor } => {
+            LeaseWrite::Release { from, successor, .. } => {
                 self.own(&mut request, from);
                 request.value(":ir", IS_RELEASED).name("#su", SUCCESSOR);
                 match successor {
@@ -177,7 +181,7 @@ mod tests {
     fn an_update_is_applied_if_it_returns_what_it_has_set() {
         let text = |text: &str| AttributeValue::S(text.to_string());
         let renew = LeaseWrite::Renew { from: "v1".into(), version: "v2".into(), copies: None };
-        let release = LeaseWrite::Release { from: "v1".into(), successor: None };
+        let release = LeaseWrite::Release { from: "v1".into(), successor: None, copies: None };
         let item = |name: &str, value: &str| Item::from([(name.to_string(), text(value))]);
         let layout = layout("");
         assert!(layout.is_applied(&renew, &item(VERSION, "v2")));

@@ -37,7 +37,11 @@ impl Request {
     /// Lets the update, whose expression is empty or begins with `SET`, set the copies that the record names, if they change.
     pub fn copies(&mut self, copies: Option<&Copies>) {
         let Some(copies) = copies else { return };
-        let rest = self.update.strip_prefix("SET ").map_or(String::new(), |rest| format!(", {rest}"));
+        let rest = match (self.update.strip_prefix("SET "), self.update.is_empty()) {
+            (Some(rest), _) => format!(", {rest}"),
+            (None, true) => String::new(),
+            (None, false) => format!(" {}", self.update),
+        };
         self.update = format!("SET #c = :c{rest}");
         self.name("#c", COPIES);
         self.values.insert(":c".to_string(), AttributeValue::Ss(copies.names().cloned().collect()));
@@ -67,7 +71,8 @@ pub mod check {
             let (from, version, copies) = (from.clone(), version.clone(), copies());
             LeaseWrite::Take { from, was_released, version, epoch, copies }
         };
-        let release = |successor: Option<String>| LeaseWrite::Release { from: from.clone(), successor };
+        let release =
+            |successor: Option<String>| LeaseWrite::Release { from: from.clone(), successor, copies: copies() };
         vec![
             LeaseWrite::Create { version: version.clone(), epoch, copies: copies() },
             take(false),

@@ -207,6 +207,11 @@ impl InSync {
         self.recorded.len() < self.needed
     }
 
+    /// Name of the own copy.
+    pub fn own(&self) -> &str {
+        &self.own
+    }
+
     /// Whether the record names a follower.
     pub fn names(&self, name: &str) -> bool {
         self.recorded.iter().any(|of| of == name)

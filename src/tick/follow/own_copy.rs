@@ -47,16 +47,17 @@ fn path(dir: &Path, src: &str) -> PathBuf {
 pub fn own_copy(options: &LogOptions, address: &str) -> Result<OwnCopy, LogError> {
     let LogOptions { env, dir, src, .. } = options;
     let path = path(dir, src);
+    let place = Place { dir: dir.clone(), src: src.clone() };
+    let is_empty = place.dates(&*env.disk).map_err(LogError::io(dir, "list"))?.is_empty();
     let kept = match read(&*env.disk, &path)? {
-        Some(kept) => kept,
-        None => {
+        Some(kept) if !is_empty => kept,
+        // Without its logs it is not the copy that had the number.
+        _ => {
             let kept = Kept { number: env.disk.draw(), is_followers: false };
             write(&*env.disk, &path, kept)?;
             kept
         }
     };
-    let place = Place { dir: dir.clone(), src: src.clone() };
-    let is_empty = place.dates(&*env.disk).map_err(LogError::io(dir, "list"))?.is_empty();
     let Kept { number, is_followers } = kept;
     Ok(OwnCopy { name: format!("{address}/{number:016x}"), is_empty, is_followers })
 }

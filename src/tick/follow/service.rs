@@ -108,7 +108,8 @@ impl FollowService {
         }
         if let Some(trouble) = &status.trouble {
             words.push_str(&format!("; nothing is copied: {trouble}"));
-        } else if let Some(trouble) = self.trouble(&status) {
+        }
+        if let Some(trouble) = self.lease.as_ref().and_then(|(_, tenure)| tenure.view().words()) {
             words.push_str(&format!("; cannot take over: {trouble}"));
         }
         let note = self.note(&status);

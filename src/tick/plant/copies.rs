@@ -71,6 +71,11 @@ impl Keeping {
         self.in_sync.confirmed().or(nothing)
     }
 
+    /// Whether a follower claims to be this tickerplant's own copy.
+    pub fn is_own(&self, copy: &str) -> bool {
+        self.in_sync.own() == copy
+    }
+
     pub fn has(&self, copy: &str) -> bool {
         self.in_sync.names(copy)
     }

@@ -177,6 +177,10 @@ impl Plant {
             // Only its name is proved.
             return Err(QError::with("domain", "the name of a copy begins with the address of its follower"));
         }
+        if self.followers.keeping.as_ref().zip(copy.as_deref()).is_some_and(|(keeping, copy)| keeping.is_own(copy)) {
+            let why = "its copy has the name of this tickerplant's own: each needs its own --advertise, and a directory without the other's SRC.copy";
+            return Err(QError::with("domain", why));
+        }
         if src != place.src.as_bytes() {
             let (theirs, own) = (src.escape_ascii(), &place.src);
             return Err(QError::with("domain", format!("this tickerplant's source is {own}, not {theirs}")));
