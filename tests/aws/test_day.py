@@ -249,11 +249,14 @@ class Day(Stack):
             (5, self.kill_live),
         ]
         until = time.monotonic() + SURGE_S
-        while acts or len(self.rounds) < ROUNDS or not self.feed_has_ended():
-            self.assertLess(time.monotonic(), until, f"still to play: {acts}; launches {self.launches(self.rdb_group)}")
-            # A slow machine launches nodes slowly: the day waits for them, or it would be too large for the group.
-            if self.feed_has_ended() and "live" in self.states():
-                self.start_round()
+        while True:
+            self.assertLess(time.monotonic(), until, f"still to play: {acts}; rounds {len(self.rounds)}")
+            if self.feed_has_ended():
+                if not acts and len(self.rounds) >= ROUNDS:
+                    break
+                # A slow machine launches nodes slowly: the day waits for them, or it would be too large for the group.
+                if "live" in self.states():
+                    self.start_round()
             # After this many launches of the day (the first instance was terminated at the weekend).
             if acts and len(self.launches(self.rdb_group)) > acts[0][0] and acts[0][1]():
                 acts.pop(0)
