@@ -162,7 +162,7 @@ fn a_query_sent_while_connecting_gets_its_reply() {
     let names = message(&mut session, vec![Value::chars("key"), Value::Sym(sym(".q"))]);
     assert!(names.starts_with("``"), "{names}");
     assert_eq!(text_of(&mut session, "@[{2<count .s};(::);{0b}]"), "0b");
-    assert_eq!(message(&mut session, vec![Value::chars("k){x}"), Value::Long(1)]), "'nyi");
+    assert_eq!(message(&mut session, vec![Value::chars("k){!x}"), Value::Long(2)]), "0 1");
 }
 
 #[test]

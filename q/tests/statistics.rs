@@ -57,12 +57,12 @@ proptest! {
             let v = values(t, &x);
             let count = known(&v).len() as f64;
             let variance = covariance(&v, &v);
-            let mut sorted = known(&v);
-            sorted.sort_by(f64::total_cmp);
+            // Nulls are sorted first and count for the middle; the average of the two middle items leaves them out.
+            let mut sorted = v.clone();
+            sorted.sort_by(|x, y| y.is_nan().cmp(&x.is_nan()).then(x.total_cmp(y)));
             let middle = match sorted.len() {
                 0 => f64::NAN,
-                n if n % 2 == 1 => sorted[n / 2],
-                n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+                n => mean(&[sorted[(n - 1) / 2], sorted[n / 2]]),
             };
             let is = |text: &str| number(text, typed(t, &x), Value::Null);
             prop_assert!(near(is("var x"), variance), "type {} {:?}", t, x);
@@ -147,12 +147,13 @@ proptest! {
     fn what_smooths(x in numbers(), share in 1u8..10) {
         let alpha = f64::from(share) / 10.0;
         let v = values(9, &x);
-        let mut last = f64::NAN;
+        let mut last = None;
         let smooth: Vec<f64> = v
             .iter()
             .map(|f| {
-                last = if last.is_nan() { *f } else { alpha * f + (1.0 - alpha) * last };
-                last
+                let next = last.map_or(*f, |last| alpha * f + (1.0 - alpha) * last);
+                last = Some(next);
+                next
             })
             .collect();
         prop_assert!(all_near(&floats("y ema x", typed(9, &x), Value::Float(alpha)), &smooth), "{:?}", x);

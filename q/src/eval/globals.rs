@@ -5,12 +5,33 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Made;
 use crate::runtime::limits;
-use crate::syntax::prims;
+use crate::syntax::{lambda, prims, resolve};
 use crate::verbs::above::Evaluate;
 use crate::verbs::cast;
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
+
+/// The global that a symbol in an expression names: under `\d .space` a name of that namespace. Names in text are bound when it is parsed.
+/// Code of the owner keeps to its own names, whatever namespace its caller is in.
+pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
+    let space = context.host.namespace();
+    if space == Sym::NULL {
+        return Ok(name);
+    }
+    let code = context.frames.last().map(|frame| lambda::code(&frame.lambda));
+    if code.is_some_and(|code| code.is_ok_and(|code| code.is_owners)) && context.host.caller().remote {
+        return Ok(name);
+    }
+    resolve::qualify(name, space)
+}
+
+/// Returns the value of the global that a symbol names; without one in the current namespace, that of the root.
+pub(crate) fn value_named(context: &mut Context, name: Sym) -> Result<Value, QError> {
+    let full = named(context, name)?;
+    let is_own = full != name && context.host.global(full).is_some();
+    context.global(if is_own { full } else { name })
+}
 
 /// Returns the value of a global; q's own names take precedence.
 pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
@@ -47,7 +68,19 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
         return Ok(space);
     }
     let part = dotted(context, name, |c, stem| c.host.global(stem))?;
-    part.ok_or_else(|| context.host.missing(name))
+    match part.or_else(|| own_keyword(context, written)) {
+        Some(value) => Ok(value),
+        None => Err(context.host.missing(name)),
+    }
+}
+
+/// A function that a script has added to the keywords, by assigning it in `.q`.
+fn own_keyword(context: &mut Context, written: &[u8]) -> Option<Value> {
+    if written.contains(&b'.') {
+        return None;
+    }
+    let name = columns::table::symbol::find(&[b".q.", written].concat())?;
+    context.host.global(name)
 }
 
 /// `time.minute`: returns a part of the value named by the stem.

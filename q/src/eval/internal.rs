@@ -30,7 +30,7 @@ pub(crate) fn value(context: &mut Context, x: Value) -> Result {
             context.text(x.as_text().unwrap_or_default())
         }
         Value::Sym(name) if crate::runtime::paths::is_path(*name) => crate::io::files::get(context, &x),
-        Value::Sym(name) => context.global(*name),
+        Value::Sym(name) => crate::eval::globals::value_named(context, *name),
         Value::Dict(d) => Ok(d.values.clone()),
         _ if x.is_enumerated() => Ok(x.plain()),
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => context.message(&x),
@@ -114,9 +114,13 @@ fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
     }
 }
 
-/// Whether `@[f;x;handler]` calls its first item (a function, a handle, or another atom, which cannot be called); anything else is amended.
+/// Whether `@[f;x;handler]` calls its first item (a function, a handle, a process's address, or another atom, which cannot be called);
+/// anything else is amended.
 fn is_called(f: &Value) -> bool {
-    matches!(f, Value::Func(_)) || (f.is_atom() && !matches!(f, Value::Sym(_)))
+    match f {
+        Value::Sym(name) => crate::io::environment::is_address(*name),
+        _ => matches!(f, Value::Func(_)) || f.is_atom(),
+    }
 }
 
 /// `@[…]` with 1 to 4 arguments.
@@ -206,7 +210,8 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         let new = amend::deep(context, old, path, &change)?;
         return crate::io::files::set(context, target, &new);
     }
-    if let Value::Sym(name) = target {
+    if let Value::Sym(short) = target {
+        let name = crate::eval::globals::named(context, short)?;
         if path.is_empty()
             && prims::is_glyph(f, ",")
             && let Some(rows) = &value
@@ -214,14 +219,19 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         {
             return done.map(|_| target);
         }
-        let old = match context.host.global(name) {
-            Some(old) => old,
-            None if path.is_empty() && assigns => Value::empty(),
-            None => context.global(name)?,
+        let old = match (context.host.global(name), &value) {
+            (Some(old), _) => old,
+            (None, Some(first)) if path.is_empty() && !assigns && !prims::is_glyph(f, ",") => {
+                // As `x+:1` does, an amend of an undefined global assigns the value.
+                context.set_global(name, first.clone())?;
+                return Ok(target);
+            }
+            (None, _) if path.is_empty() && (assigns || value.is_some()) => Value::empty(),
+            (None, _) => context.global(name)?,
         };
         let new = amend::deep(context, old, path, &change)?;
         context.set_global(name, new)?;
-        return Ok(Value::Sym(name));
+        return Ok(target);
     }
     amend::deep(context, target, path, &change)
 }

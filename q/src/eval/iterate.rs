@@ -212,6 +212,12 @@ fn case(context: &mut Context, choice: &Value, arguments: &[Value]) -> Result<Va
         context.tick()?;
         let which = choice.at(k).as_long().and_then(|w| usize::try_from(w).ok()).ok_or(QError::named("index"))?;
         let list = arguments.get(which).ok_or(QError::named("index"))?;
+        if matches!(list, Value::Dict(_)) {
+            return Err(QError::named("domain"));
+        }
+        if !list.is_scalar() && list.count() != choice.count() {
+            return Err(QError::named("length"));
+        }
         out.push(list.at(k));
     }
     Ok(Value::collapse(out))

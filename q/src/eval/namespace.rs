@@ -70,7 +70,9 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
         let value = members.values.at(at);
         let had = before.iter().position(|b| b == short).map(|at| old.values.at(at));
         let kept = match &had {
-            Some(had) => crate::eval::views::identical(had, &value) || crate::verbs::matches::same(had, &value)?,
+            Some(had) => {
+                crate::eval::views::identical(had, &value) || crate::verbs::matches::same_exactly(had, &value)?
+            }
             None => false,
         };
         if short.is_null() || kept {

@@ -53,12 +53,16 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
             if x.count() != 2 {
                 return Err(QError::named("length"));
             }
-            crate::verbs::map::map(context, &number, |c, item| codec::fixed(c, decimals.clone(), item))
+            crate::verbs::map::map(context, &number, |c, item| codec::exactly(c, decimals.clone(), item))
         }
         -29 => json::from_json(context, x),
         -30 => crate::io::environment::deferred(context, &x),
         -31 => json::to_json(context, x),
         -33 => codec::q_sha1(context, x),
+        -105 => match x.count() {
+            3 => super::trap::trpd(context, x.items()),
+            _ => Err(QError::named("length")),
+        },
         _ => Err(QError::named("nyi")),
     }
 }
@@ -93,7 +97,7 @@ fn pieces(x: &Value) -> Result {
     let source = x.as_text().ok_or_else(type_error)?;
     let mut out = Vec::new();
     let mut at = 0;
-    for token in lex::tokens(source)? {
+    for token in lex::tokens(source, lex::Language::Q)? {
         if token.start > at {
             out.push(Value::chars(source.get(at..token.start).unwrap_or_default()));
         }

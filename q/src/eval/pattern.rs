@@ -194,7 +194,7 @@ impl Context<'_> {
             };
             let taken = self.take_apart(node, held.clone(), frame, found)?;
             if !same(&taken, &held)? {
-                changed = amend::set(changed, &Value::Sym(name), taken)?;
+                changed = amend::set(self, changed, &Value::Sym(name), taken)?;
             }
         }
         Ok(changed)

@@ -47,7 +47,7 @@ pub(crate) fn identical(x: &Value, y: &Value) -> bool {
         (Value::Dict(a), Value::Dict(b)) => a.ptr_eq(b),
         (Value::Table(a), Value::Table(b)) => Arc::ptr_eq(a, b),
         (Value::Func(a), Value::Func(b)) => a.ptr_eq(b),
-        _ => x.is_atom() && y.is_atom() && crate::verbs::matches::same(x, y).unwrap_or(false),
+        _ => x.is_atom() && y.is_atom() && crate::verbs::matches::same_exactly(x, y).unwrap_or(false),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame, Walk};
 use crate::runtime::host::Made;
 use crate::runtime::limits::made;
+use crate::runtime::scalar::Scalar;
 use crate::runtime::scope;
 use crate::runtime::values::truth;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
@@ -15,7 +16,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::function::project;
 use crate::verbs::tables::unique_names;
-use crate::verbs::{amend, append, arith, call, fold};
+use crate::verbs::{amend, append, arith, call, fold, index};
 use crate::vm;
 use columns::table::function::Function;
 use columns::table::symbol::text;
@@ -306,12 +307,15 @@ impl Context<'_> {
             amend::deep(self, old, &path, &change)?
         };
         let new = made(new)?;
-        self.store(&assign.target, new.clone(), frame)?;
-        Ok(match path.is_empty() {
-            true if is_hidden => Value::Null,
-            true => new,
-            false => value,
-        })
+        // As kdb+ has it, `x[i]:v` returns `v`, `x[i]+:v` the new item.
+        let result = match (&assign.through, &path[..]) {
+            (None, [_, ..]) => value,
+            _ if is_hidden => Value::Null,
+            (_, []) => new.clone(),
+            (Some(_), path) => index::deep(self, &new, path)?,
+        };
+        self.store(&assign.target, new, frame)?;
+        Ok(result)
     }
 
     /// Whether the caller may not read a value that the owner's code changes: the assignment's result must not show it either.
@@ -345,7 +349,11 @@ impl Context<'_> {
                 Some(index) => vm::put(x, index, atom, op),
                 None => vm::push(x, atom),
             };
-            (change == vm::Change::Done).then(|| if appends { x.clone() } else { value.clone() })
+            (change == vm::Change::Done).then(|| match (&*x, index) {
+                (Value::Vector(v), Some(Scalar::Long(row))) if op.is_some() => v.items.get(row as usize),
+                (x, _) if appends => x.clone(),
+                _ => value.clone(),
+            })
         };
         let changed = match assign.target.kind {
             Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),

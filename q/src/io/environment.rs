@@ -205,7 +205,11 @@ fn may_send(context: &Context, handle: i64) -> bool {
 /// Sends a message to a handle: 0 is this process, 1 and 2 its stdout and stderr (negative adds a newline).
 pub(crate) fn send(context: &mut Context, handle: i64, message: Value) -> Result {
     match handle {
-        0 => context.message(&message),
+        // The console's messages to itself are async ones.
+        0 => match context.host.global(crate::syntax::prims::name(".z.ps")) {
+            Some(handler) => context.call1(&handler, message),
+            None => context.message(&message),
+        },
         1 | 2 => {
             let text = message.as_text().ok_or(QError::named("type"))?;
             if handle == 1 {

@@ -48,8 +48,8 @@ pub type Holder = Box<dyn Fn() -> Held + Send>;
 pub type Connector = Arc<dyn Fn(&[u8], u64) -> Result<Box<dyn Peer>, QError> + Send + Sync>;
 
 enum Open {
-    /// Text or bytes are appended.
-    File(std::fs::File),
+    /// Text, bytes, or the items of a vector as in memory are appended.
+    File(std::fs::File, Holds),
     /// A file of a general list, such as a tickerplant's log: items are appended in kdb+'s format.
     List(std::fs::File),
     Peer(Box<dyn Peer>),
@@ -130,7 +130,10 @@ impl Handles {
             let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
             let file =
                 file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?;
-            if begins_as_list(path) { Open::List(file) } else { Open::File(file) }
+            match Holds::of(path) {
+                Holds::List => Open::List(file),
+                holds => Open::File(file, holds),
+            }
         };
         Ok(self.insert(open, owner))
     }
@@ -215,7 +218,7 @@ impl Handles {
         let number = i32::try_from(handle.unsigned_abs()).unwrap_or(0);
         let mut open = self.take(number, by)?;
         let result = match &mut open {
-            Open::File(file) => write(file, handle, message),
+            Open::File(file, holds) => write(file, *holds, handle, message),
             Open::List(file) => write_items(file, handle, message),
             Open::Peer(peer) => match (message, handle > 0) {
                 (Value::Null, true) => peer.receive(by),
@@ -250,38 +253,69 @@ impl Handles {
     }
 }
 
-/// Appends text or bytes to a file; a negative handle ends each with a newline.
-fn write(file: &mut std::fs::File, handle: i64, message: &Value) -> Result<Value, QError> {
+/// What a file holds, by its head. A file that cannot be read counts as text.
+#[derive(Clone, Copy)]
+enum Holds {
+    /// Text or bytes.
+    Plain,
+    /// A general list, as `set` writes it.
+    List,
+    Symbols,
+    /// A vector of this fixed-width type, as in memory.
+    Items(i8),
+}
+
+impl Holds {
+    fn of(path: &std::path::Path) -> Holds {
+        let mut head = [0; proto::log::FILE_HEAD.len()];
+        match std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)) {
+            Ok(()) if proto::log::is_log_head(&head) => Holds::List,
+            Ok(()) => match head[..] {
+                [0xff, 0x01, 11, ..] => Holds::Symbols,
+                [0xfe, 0x20, t @ 1..=19, ..] => Holds::Items(t as i8),
+                _ => Holds::Plain,
+            },
+            Err(_) => Holds::Plain,
+        }
+    }
+}
+
+/// Appends text, bytes or items as in memory to a file; a negative handle ends each text with a newline. Readers take the items up to the
+/// end of the file, so the count in its head stays as it is.
+fn write(file: &mut std::fs::File, holds: Holds, handle: i64, message: &Value) -> Result<Value, QError> {
     let mut out = Vec::new();
     let mut line = |text: &[u8]| {
         out.extend_from_slice(text);
-        if handle < 0 {
+        if handle < 0 && matches!(holds, Holds::Plain) {
             out.push(b'\n');
         }
     };
-    match message {
-        Value::Vector(v) if matches!(v.items, columns::table::Items::Byte(_)) => {
-            if let columns::table::Raw::U8(bytes) = v.items.raw() {
-                line(bytes);
+    let number = message.type_number().unsigned_abs() as i8;
+    match (holds, message) {
+        (Holds::Items(t), _) if t != number => return Err(QError::named("type")),
+        (Holds::Symbols, Value::Sym(_)) => line(&in_memory(message)?),
+        (Holds::Symbols, other) if other.as_symbols().is_some() => line(&in_memory(message)?),
+        (Holds::Symbols, _) => return Err(QError::named("type")),
+        (_, other) if other.as_text().is_some() => line(other.as_text().unwrap_or_default()),
+        _ if matches!(number, 1..=9 | 12..=19) => line(&in_memory(message)?),
+        (_, other) => {
+            for text in other.items() {
+                line(text.as_text().ok_or(QError::named("type"))?);
             }
         }
-        other => match other.as_text() {
-            Some(text) => line(text),
-            None => {
-                for text in other.items() {
-                    line(text.as_text().ok_or(QError::named("type"))?);
-                }
-            }
-        },
     }
     file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
     Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
 }
 
-/// Whether a file holds a general list, as `set` writes it. A file that cannot be read counts as text.
-fn begins_as_list(path: &std::path::Path) -> bool {
-    let mut head = [0; proto::log::FILE_HEAD.len()];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && proto::log::is_log_head(&head)
+/// Bytes of an atom's or a vector's items.
+fn in_memory(x: &Value) -> Result<Vec<u8>, QError> {
+    /// Bytes before the items of a serialised vector (type, attribute and 32-bit count) and of an atom (type).
+    const OF_VECTOR: usize = 6;
+    const OF_ATOM: usize = 1;
+    let message = wire::message(x)?;
+    let head = if x.is_atom() { OF_ATOM } else { OF_VECTOR };
+    Ok(message.get(proto::HEADER_BYTES + head..).unwrap_or_default().to_vec())
 }
 
 /// Appends each item of a list; anything else is one item. The count in the file's head stays as it is, as kdb+ leaves it.

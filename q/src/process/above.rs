@@ -66,6 +66,10 @@ impl Evaluate for Context<'_> {
         globals::by_data(self, name)
     }
 
+    fn named(&self, name: Sym) -> Result<Sym, QError> {
+        globals::named(self, name)
+    }
+
     #[inline]
     fn set_global(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         globals::assign(self, name, value)

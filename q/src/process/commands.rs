@@ -98,13 +98,10 @@ fn without_comment<'a>(word: &[u8], rest: &'a [u8]) -> &'a [u8] {
     rest.get(..end).unwrap_or_default().trim_ascii()
 }
 
-/// `p)text`: evaluates text of another language with `.p.e`.
+/// `p)text`: evaluates text of another language with `.p.e`; of k only system commands come here.
 pub(crate) fn language(context: &mut Context, letter: u8, text: &[u8]) -> std::result::Result<(Value, bool), QError> {
-    if letter == b'q' {
+    if matches!(letter, b'q' | b'k') {
         return context.line(text);
-    }
-    if letter == b'k' {
-        return Err(QError::with("nyi", "the k language is not supported"));
     }
     let evaluator = crate::runtime::values::symbol(&[b'.', letter, b'.', b'e'])?;
     let evaluator = context.global(evaluator)?;
@@ -172,7 +169,11 @@ fn timed(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
         Some(counted) => {
             let split = counted.iter().position(|c| *c == b' ').unwrap_or(counted.len());
             let (count, rest) = counted.split_at(split);
-            (settings::number(count).ok_or(QError::named("type"))?, rest.trim_ascii())
+            let number = match settings::number(count) {
+                Some(number) => number,
+                None => context.text(count)?.as_long().ok_or(QError::named("type"))?,
+            };
+            (number, rest.trim_ascii())
         }
         None => (1, rest),
     };
@@ -205,12 +206,12 @@ pub(crate) fn load(context: &mut Context, rest: &[u8]) -> Result {
     let space = context.host.namespace();
     let full: std::sync::Arc<[u8]> = {
         use std::os::unix::ffi::OsStrExt;
-        let full = std::fs::canonicalize(&path).unwrap_or(path);
+        let full = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         full.as_os_str().as_bytes().into()
     };
     let outer = context.host.loading_from();
     let mut result = Ok(Value::Null);
-    for (line, expression) in script::expressions(&source) {
+    for (line, expression) in script::expressions_of(&path, &source) {
         let origin = Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) };
         context.host.loading(Some(origin.clone()));
         match context.line(&expression) {

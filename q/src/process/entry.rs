@@ -99,7 +99,9 @@ fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), Q
     if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
         return commands::command(context, command).map(|value| (value, true));
     }
-    if let [letter @ b'a'..=b'z', b')', rest @ ..] = text {
+    if let [letter @ b'a'..=b'z', b')', rest @ ..] = text
+        && (*letter != b'k' || rest.trim_ascii().starts_with(b"\\"))
+    {
         return commands::language(context, *letter, rest);
     }
     let program = parse::program(text, context.host.namespace())?;

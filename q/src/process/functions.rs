@@ -81,6 +81,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("idesc", Run::Unary(sort::idesc)),
     ("string", Run::Unary(strings::string)),
     ("count", Run::Unary(shape::count)),
+    (",:", Run::Unary(|_, x| Ok(x.enlist()))),
     ("floor", Run::Unary(monads::floor)),
     ("not", Run::Unary(monads::not)),
     ("key", Run::Unary(tables::key)),

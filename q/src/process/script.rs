@@ -1,6 +1,6 @@
 //! Script files.
 
-pub use crate::syntax::script::{Lines, expressions};
+pub use crate::syntax::script::{Lines, expressions, expressions_of};
 
 use crate::process::entry::eval_line;
 use crate::process::session::Session;

@@ -94,7 +94,7 @@ pub fn load(
 
 fn run(path: &Path, session: &mut Session, print: &mut impl FnMut(&[u8])) -> Result<(), StartupError> {
     let text = std::fs::read(path).map_err(|error| StartupError::File { path: path.to_path_buf(), error })?;
-    for (line, expression) in script::expressions(&text) {
+    for (line, expression) in script::expressions_of(path, &text) {
         let result =
             eval_line(session, &expression, &Limits { deadline: None, memory_bytes: u64::MAX, ..Limits::default() });
         let printed = session.take_printed();

@@ -156,6 +156,8 @@ fn keep(holds: &Value, rows: Option<&Vec<u32>>, count: usize) -> Result<Vec<u32>
             }
             Ok(out)
         }
+        // `x~/:()` has no item to say its type.
+        Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() && count == 0 => Ok(Vec::new()),
         Value::Vector(v) => {
             let bits = arith::longs(&v.items, 7).map_err(|_| QError::named("type"))?;
             if bits.len() != count {

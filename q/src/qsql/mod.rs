@@ -26,7 +26,7 @@ use crate::verbs::rowwise::RowWise;
 use crate::verbs::{find, sort, tables};
 
 use columns::table::symbol::text;
-use columns::table::{Sym, Table, Value, Vector};
+use columns::table::{Items, Sym, Table, Value, Vector};
 pub(crate) use filter::filter;
 use groups::Grouped;
 use keys::group;
@@ -258,7 +258,11 @@ pub(crate) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
         let keys = |context: &Context, grouped: &mut Grouped| -> Result<Value, QError> {
             let keys = grouped.keys(&context.allowance)?;
             Ok(match &keys[..] {
-                [only] if by.first().is_some_and(|(name, _)| name.is_none()) => only.clone().into(),
+                [only] if by.first().is_some_and(|(name, _)| name.is_none()) => match &only.items {
+                    // Rows of a table are its keys.
+                    Items::List(l) if matches!(l.first(), Some(Value::Dict(_))) => Value::collapse(l.to_vec()),
+                    _ => only.clone().into(),
+                },
                 _ => Value::table(Table::new(key_names.clone(), keys)),
             })
         };

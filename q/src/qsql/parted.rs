@@ -15,9 +15,9 @@ use columns::table::symbol::text;
 use columns::table::{Sym, Table, Value};
 use std::sync::Arc;
 
-/// Returns the columns that expressions use, also as the head of `column.part`.
-fn columns_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<Sym> {
-    let mut found = Vec::new();
+/// Returns the columns that expressions use, also as the head of `column.part`, and the names that have such a part.
+fn columns_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> (Vec<Sym>, Vec<Sym>) {
+    let (mut found, mut dotted) = (Vec::new(), Vec::new());
     for node in nodes {
         resolve::walk(node, &mut |n| {
             if let Kind::Column(name, _) = n.kind {
@@ -26,10 +26,13 @@ fn columns_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<Sym> {
                 if !found.contains(&stem) {
                     found.push(stem);
                 }
+                if stem != name && !dotted.contains(&name) {
+                    dotted.push(name);
+                }
             }
         });
     }
-    found
+    (found, dotted)
 }
 
 /// Whether an expression has one value for any number of rows.
@@ -67,7 +70,7 @@ pub(crate) fn template(
     let (chosen, filters) = choose(context, &parts, &query.filters, frame)?;
     let by = query.by.as_deref().unwrap_or_default();
     let named = query.columns.iter().chain(by).map(|(_, node)| node);
-    let needed = columns_of(named.chain(filters));
+    let (needed, dotted) = columns_of(named.chain(filters));
     let all = query.columns.is_empty();
     let numbers = needed.iter().any(|n| text(*n) == b"i") && !all;
     let whole = query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node));
@@ -79,9 +82,17 @@ pub(crate) fn template(
             held.names.push(prims::name("i"));
             held.columns.push(database::row_numbers(held.count()));
         }
+        parts.follow(context, index, &mut held, &dotted)?;
         let selected = qsql::filter(context, Arc::new(held), filters, frame)?;
         if whole || all || query.verb == Verb::Exec {
-            left.push(selected.all(context)?);
+            let mut rows = selected.all(context)?;
+            if all {
+                // What links refer to serves the clauses only.
+                let own = rows.names.iter().take_while(|name| !dotted.contains(name)).count();
+                rows.names.truncate(own);
+                rows.columns.truncate(own);
+            }
+            left.push(rows);
         } else {
             results.push(qsql::select(context, query, &selected, frame)?);
         }
@@ -90,7 +101,10 @@ pub(crate) fn template(
         return Ok(joined(context, results)?);
     }
     if left.is_empty() {
-        let mut none = parts.empty(context, table)?;
+        let mut none = parts.head(context, table, 0)?;
+        if let (Some(last), false) = (parts.values.len().checked_sub(1), all) {
+            parts.follow(context, last, &mut none, &dotted)?;
+        }
         if numbers {
             none.names.push(prims::name("i"));
             none.columns.push(database::row_numbers(0));
@@ -115,7 +129,7 @@ fn choose<'q>(
     filters: &'q [Node],
     frame: &mut Frame,
 ) -> Walk<(Vec<usize>, &'q [Node])> {
-    let leading = filters.iter().take_while(|f| columns_of(std::iter::once(*f)).as_slice() == [parts.field]).count();
+    let leading = filters.iter().take_while(|f| columns_of(std::iter::once(*f)).0.as_slice() == [parts.field]).count();
     let (first, rest) = filters.split_at(leading);
     let selected = qsql::filter(context, Arc::new(database::field_table(parts)), first, frame)?;
     Ok((selected.row_numbers(), rest))

@@ -11,8 +11,10 @@ use crate::runtime::values::type_error;
 use crate::syntax::ast::{Assign, Kind, Node, Query, Verb};
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
+use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
+use proto::types;
 
 /// Converts a parse tree to syntax: symbols are names, one-item lists are constants. A name stays [`Kind::Name`], because the
 /// tree is data.
@@ -39,11 +41,23 @@ pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
                 if let [target, value] = arguments
                     && (prims::is_glyph(f, ":") || matches!(f, Value::Null))
                 {
-                    return assignment(target, value, matches!(f, Value::Null));
+                    return assignment(target, value, matches!(f, Value::Null), None);
+                }
+                // `(+:;`a;1)`: the unary form of an operator, which takes one argument, marks an assignment through it.
+                if let [target, value] = arguments
+                    && let Some(through) = prims::binary_form(f)
+                    && is_target(target)
+                {
+                    return assignment(target, value, false, Some(through));
+                }
+                if let ([reason], true) = (arguments, prims::is_glyph(f, "'"))
+                    && is_text(reason)
+                {
+                    return Ok(Node::new(0, Kind::Signal(Box::new(to_node(reason)?))));
                 }
                 // An error in the arguments ends the conversion before the head, which may be as large.
                 let arguments: Vec<Option<Node>> =
-                    arguments.iter().map(|a| to_node(a).map(Some)).collect::<std::result::Result<_, QError>>()?;
+                    arguments.iter().map(to_argument).collect::<std::result::Result<_, QError>>()?;
                 let kind = match f {
                     Value::Func(_) if prims::is_glyph(f, "$") && arguments.len() > 2 => {
                         Kind::Cond(arguments.into_iter().flatten().collect())
@@ -55,6 +69,30 @@ pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
         },
         constant => Node::constant(constant.clone()),
     })
+}
+
+/// An elided argument in a parse tree. It is shown as the generic null, but projects, where the null is passed.
+fn hole() -> Value {
+    Value::func(Function::Coded(types::UNARY, types::UNARY_HOLE))
+}
+
+fn to_argument(tree: &Value) -> std::result::Result<Option<Node>, QError> {
+    match tree {
+        Value::Func(f) if matches!(**f, Function::Coded(types::UNARY, types::UNARY_HOLE)) => Ok(None),
+        _ => to_node(tree).map(Some),
+    }
+}
+
+/// Whether the argument of `'` is the text of an error rather than a function to iterate.
+fn is_text(tree: &Value) -> bool {
+    match tree {
+        Value::Vector(Vector { items: Items::Char(_), .. }) => true,
+        Value::Vector(Vector { items: Items::Sym(names), .. }) => names.len() == 1,
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            matches!(&l[..], [f, _, ..] if [",", "$", "string", "raze"].iter().any(|name| prims::name_of(f) == Some(name)))
+        }
+        _ => false,
+    }
 }
 
 /// Converts `if`, `while`, `do` and `;` at the head of a parse tree.
@@ -70,15 +108,41 @@ fn control(word: &[u8], arguments: &[Value]) -> std::result::Result<Option<Node>
     Ok(Some(Node::new(0, make(parts?))))
 }
 
-/// Converts `(:;`name;tree)` and `(:;(`name;index);tree)`.
-fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Result<Node, QError> {
+/// Whether a tree is a name, or a name with indices.
+fn is_target(tree: &Value) -> bool {
+    match tree {
+        Value::Sym(_) => true,
+        Value::Vector(Vector { items: Items::Sym(names), .. }) => names.len() > 1,
+        Value::Vector(Vector { items: Items::List(parts), .. }) => matches!(&parts[..], [Value::Sym(_), _, ..]),
+        _ => false,
+    }
+}
+
+/// Converts `(:;`name;tree)` and `(:;(`name;index);tree)`; with `through`, `(+:;`name;tree)`.
+fn assignment(
+    target: &Value,
+    value: &Value,
+    global: bool,
+    through: Option<Value>,
+) -> std::result::Result<Node, QError> {
     let (name, indices) = match target {
         Value::Sym(name) => (*name, Vec::new()),
         list => match (&list.at(0), list.count()) {
             (Value::Sym(name), 2..) => {
                 let indices: std::result::Result<Vec<Option<Node>>, QError> =
-                    list.items().iter().skip(1).map(|i| to_node(i).map(Some)).collect();
+                    list.items().iter().skip(1).map(to_argument).collect();
                 (*name, indices?)
+            }
+            (f, 2..) if prims::is_glyph(f, "enlist") && through.is_none() => {
+                let pattern = Assign {
+                    target: to_pattern(target)?,
+                    global: false,
+                    indices: Vec::new(),
+                    through: None,
+                    value: to_node(value)?,
+                    pattern: true,
+                };
+                return Ok(Node::new(0, Kind::Assign(Box::new(pattern))));
             }
             _ => return Err(QError::named("assign")),
         },
@@ -87,11 +151,27 @@ fn assignment(target: &Value, value: &Value, global: bool) -> std::result::Resul
         target: Node::new(0, Kind::Name(name)),
         global,
         indices,
-        through: None,
+        through,
         value: to_node(value)?,
         pattern: false,
     };
     Ok(Node::new(0, Kind::Assign(Box::new(assign))))
+}
+
+/// Converts the target of a pattern assignment, `(enlist;`a;`b)`: names are assigned, other trees compared.
+fn to_pattern(tree: &Value) -> std::result::Result<Node, QError> {
+    limits::step()?;
+    Ok(match tree {
+        Value::Sym(name) => Node::new(0, Kind::Name(*name)),
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [f, items @ ..] if prims::is_glyph(f, "enlist") => {
+                let items: std::result::Result<Vec<Node>, QError> = items.iter().map(to_pattern).collect();
+                Node::new(0, Kind::List(items?))
+            }
+            _ => to_node(tree)?,
+        },
+        other => to_node(other)?,
+    })
 }
 
 /// `eval x`: evaluates a parse tree.
@@ -119,6 +199,10 @@ fn nodes(x: &Value) -> std::result::Result<Vec<Node>, QError> {
 
 fn fields(x: &Value) -> std::result::Result<Vec<(Option<Sym>, Node)>, QError> {
     let Value::Dict(d) = x else { return Err(type_error()) };
+    if d.keys.count() == 0 {
+        // `()!()` has no symbols to name columns, and no columns.
+        return Ok(Vec::new());
+    }
     let names = d.keys.as_symbols().ok_or_else(type_error)?;
     let mut out = Vec::with_capacity(names.len());
     for (i, name) in names.iter().enumerate() {
@@ -259,13 +343,14 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
             let mut out = vec![from_node(f)?];
             // An infix operator without right operand is written with its left operand only.
             let written = match (&f.kind, &arguments[..]) {
-                (Kind::Const(f), [Some(_), None]) if prims::is_infix(f) => 1,
+                (Kind::Const(f), [Some(_), None]) if prims::is_infix(f) || matches!(f, Value::Null) => 1,
+                (Kind::Derive(..), [Some(_), None]) => 1,
                 _ => arguments.len(),
             };
             for argument in arguments.iter().take(written) {
                 out.push(match argument {
                     Some(node) => from_node(node)?,
-                    None => Value::Null,
+                    None => hole(),
                 });
             }
             Ok(Value::list(out))
@@ -277,11 +362,12 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
             if !a.indices.is_empty() {
                 let mut out = vec![target];
                 for index in &a.indices {
-                    out.push(index.as_ref().map_or(Ok(Value::Null), from_node)?);
+                    out.push(index.as_ref().map_or_else(|| Ok(hole()), from_node)?);
                 }
                 target = Value::list(out);
             }
-            let verb = a.through.clone().unwrap_or_else(|| prims::glyph(if a.global { "::" } else { ":" }));
+            let plain = || prims::glyph(if a.global { "::" } else { ":" });
+            let verb = a.through.as_ref().map_or_else(plain, prims::unary_form);
             Ok(Value::list(vec![verb, target, from_node(&a.value)?]))
         }
         Kind::List(nodes) => list(prims::glyph("enlist"), nodes),
@@ -317,10 +403,11 @@ fn query_tree(q: &Query) -> Result {
     let filters = filters?;
     let c = if filters.is_empty() { Value::empty() } else { Value::list(vec![Value::list(filters)]) };
     let b = match &q.by {
-        Some(by) if q.verb == Verb::Exec && by.len() == 1 => {
-            by.first().map_or(Ok(Value::empty()), |(_, n)| from_node(n))?.enlist()
-        }
-        Some(by) => named(by)?,
+        Some(by) => match &by[..] {
+            [(None, Node { kind: Kind::Const(all @ Value::Bool(false)), .. })] if q.verb == Verb::Exec => all.clone(),
+            [(None, only)] if q.verb == Verb::Exec => from_node(only)?.enlist(),
+            _ => named(by)?,
+        },
         None if q.verb == Verb::Exec => Value::empty(),
         None => Value::Bool(q.distinct),
     };

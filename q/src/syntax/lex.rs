@@ -41,9 +41,22 @@ const GLYPHS: [&str; 43] = [
     "@", ".",
 ];
 
+/// Marks text in k; a lambda in k carries it as well.
+pub(crate) const PREFIX: &[u8] = b"k)";
+
+/// The language of a text; text in k begins with [`PREFIX`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    Q,
+    K,
+}
+
 struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
+    /// Where the text begins, past the mark of its language.
+    first: usize,
+    language: Language,
     out: Vec<Placed>,
 }
 
@@ -51,8 +64,9 @@ struct Lexer<'a> {
 ///
 /// # Errors
 /// `parse` with its position; `limit` if there is no room for a new symbol; `stop` and `wsfull` at the limits.
-pub fn tokens(text: &[u8]) -> Result<Vec<Placed>, QError> {
-    let mut lexer = Lexer { text, at: 0, out: Vec::new() };
+pub fn tokens(text: &[u8], language: Language) -> Result<Vec<Placed>, QError> {
+    let first = if language == Language::K { PREFIX.len() } else { 0 };
+    let mut lexer = Lexer { text, at: first, first, language, out: Vec::new() };
     while lexer.step()? {
         limits::pace()?;
     }
@@ -80,22 +94,31 @@ impl Lexer<'_> {
     }
 
     fn spaced(&self) -> bool {
-        self.at == 0 || self.text.get(self.at - 1).is_some_and(|c| c.is_ascii_whitespace() || *c == 0xa0)
+        self.at <= self.first || self.text.get(self.at - 1).is_some_and(|c| c.is_ascii_whitespace() || *c == 0xa0)
     }
 
     /// Whether a minus here is the sign of a number: a number follows, and no possible left operand touches it.
     fn minus_is_sign(&self) -> bool {
         let number_follows = is_digit(self.peek(1)) || (self.peek(1) == b'.' && is_digit(self.peek(2)));
-        let before = if self.at == 0 { b' ' } else { self.text.get(self.at - 1).copied().unwrap_or(b' ') };
+        let before = if self.at <= self.first { b' ' } else { self.text.get(self.at - 1).copied().unwrap_or(b' ') };
         // `1_-2_x`: this underscore is an operator, not part of a name.
         let after_drop = before == b'_' && self.out.last().is_some_and(|p| matches!(p.token, Token::Glyph("_")));
         number_follows && (after_drop || !is_name(before)) && !matches!(before, b')' | b']' | b'}' | b'"' | b'`')
     }
 
-    /// Whether what ends here is a value in parentheses: `(+).reverse` applies it, and names nothing.
+    /// Whether an underscore after a name that starts there is the verb: in k it is after one letter (`x_y`).
+    fn is_drop(&self, start: usize) -> bool {
+        self.language == Language::K && self.at == start + 1
+    }
+
+    /// Whether what ends here is a value in parentheses: `(+).reverse` applies it, and names nothing; `("off";"on").log.enabled` indexes it
+    /// by a name with its namespace.
     fn follows_value(&self) -> bool {
         let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
-        before == Some(&b')')
+        let word = self.text.get(self.at + 1..).unwrap_or_default();
+        let ends = word.iter().position(|c| !is_name(*c) || *c == b'.').unwrap_or(word.len());
+        let has_namespace = word.get(ends) == Some(&b'.') && word.get(ends + 1).is_some_and(|c| is_name_start(*c));
+        self.at > self.first && before == Some(&b')') && !has_namespace
     }
 
     fn number_starts(&self) -> bool {
@@ -146,7 +169,10 @@ impl Lexer<'_> {
             _ if self.number_starts() => self.numbers(spaced)?,
             c if is_name_start(c) || (c == b'.' && is_name_start(self.peek(1)) && !self.follows_value()) => {
                 self.at += 1;
-                while is_name(self.peek(0)) && !(self.peek(0) == 0xc2 && self.peek(1) == 0xa0) {
+                while is_name(self.peek(0))
+                    && !(self.peek(0) == 0xc2 && self.peek(1) == 0xa0)
+                    && !(self.peek(0) == b'_' && self.is_drop(start))
+                {
                     self.at += 1;
                 }
                 let symbol = intern(self.text.get(start..self.at).unwrap_or_default()).map_err(QError::from)?;
@@ -167,7 +193,8 @@ impl Lexer<'_> {
             }
             _ => {
                 let rest = self.text.get(self.at..).unwrap_or_default();
-                let glyph = GLYPHS.iter().find(|g| rest.starts_with(g.as_bytes()));
+                let known = |g: &&&str| self.language == Language::Q || !matches!(**g, "<=" | ">=" | "<>");
+                let glyph = GLYPHS.iter().filter(known).find(|g| rest.starts_with(g.as_bytes()));
                 let glyph = glyph.ok_or_else(|| parse_error("unexpected character", start))?;
                 self.at += glyph.len();
                 self.push(Token::Glyph(glyph), start, spaced);

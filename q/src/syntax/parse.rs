@@ -1,11 +1,12 @@
 //! Parser: right to left, no precedence, juxtaposition is application.
 
+pub(crate) mod k;
 mod term;
 
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
-use crate::syntax::lex::{Placed, Token, parse_error, tokens};
+use crate::syntax::lex::{Language, PREFIX, Placed, Token, parse_error, tokens};
 use crate::syntax::{prims, resolve};
 use columns::sys::stack;
 use columns::table::function::Iterator;
@@ -29,6 +30,7 @@ pub(crate) struct Parser<'a> {
     pub(crate) stops: Stops,
     /// Number of nested expressions being parsed.
     depth: u16,
+    is_k: bool,
 }
 
 /// Maximum nesting of syntax. Bounds the recursion of walking, copying and dropping nodes.
@@ -103,7 +105,9 @@ pub fn lambda_code(source: &[u8], namespace: Sym) -> Result<Code, QError> {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
-        Ok(Parser { text, tokens: tokens(text)?, at: 0, namespace, stops: Stops::default(), depth: 0 })
+        let is_k = text.starts_with(PREFIX);
+        let tokens = tokens(text, if is_k { Language::K } else { Language::Q })?;
+        Ok(Parser { text, tokens, at: 0, namespace, stops: Stops::default(), depth: 0, is_k })
     }
 
     fn placed(&self, ahead: usize) -> Option<&Placed> {
@@ -273,6 +277,9 @@ impl<'a> Parser<'a> {
         if let Some(assignment) = self.assignment(&left)? {
             return Ok(assignment);
         }
+        if let Some(prefix) = self.k_prefix(&left)? {
+            return Ok(prefix);
+        }
         let iterator_word = matches!(self.peek(), Token::Name(b"each" | b"peach" | b"over" | b"scan" | b"prior"));
         if (!left.infix || iterator_word) && self.infix_follows() {
             let verb = self.term()?;
@@ -280,9 +287,16 @@ impl<'a> Parser<'a> {
                 let call = Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]);
                 return Ok(Node::new(at, call));
             }
-            let right_is_closed = !matches!(self.peek(), Token::Glyph(_));
+            let right_is_closed = match self.peek() {
+                Token::Glyph(_) => false,
+                // `` `a xdesc upsert `` composes as `` `a xdesc , `` does.
+                Token::Name(name) => !prims::keyword(name).is_some_and(|word| prims::is_infix(&word)),
+                _ => true,
+            };
             let right = self.expression()?;
-            if is_open_ended(&right) || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
+            if is_open_ended(&right)
+                || self.is_k_verb(&right)
+                || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
             {
                 let projection = Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]));
                 return Ok(Node::new(at, Kind::Compose(Box::new(projection), Box::new(right))));
@@ -290,7 +304,7 @@ impl<'a> Parser<'a> {
             return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), Some(right)])));
         }
         let right = self.expression()?;
-        if is_open_ended(&right) {
+        if is_open_ended(&right) || left.infix && self.is_k_verb(&right) {
             return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
         }
         // An operator without a left operand is valid in brackets only.
@@ -408,8 +422,8 @@ impl<'a> Parser<'a> {
         let before = self.at;
         self.advance();
         if self.at_end() {
-            // `f::` at the end is a projection of `f` that waits for its argument, not an assignment.
-            if glyph == "::" && indices.is_empty() {
+            // `f::` at the end is a projection of `::` that waits for its argument, not an assignment.
+            if glyph == "::" {
                 self.at = before;
                 return Ok(None);
             }

@@ -72,10 +72,18 @@ pub(crate) fn find_glyph(glyph: &str) -> Option<Value> {
         return Some(of_index(*index));
     }
     let at = PRIMITIVES.iter().position(|p| p.shown == glyph)?;
-    match glyph {
-        ",:" => BY_NAME.get(&b"enlist"[..]).map(|i| of_index(*i)),
-        _ => u16::try_from(at).ok().map(of_index),
-    }
+    u16::try_from(at).ok().map(of_index)
+}
+
+/// The unary form of an operator, `#:` of `#`, which marks an assignment through it in a parse tree; other functions themselves.
+pub(crate) fn unary_form(f: &Value) -> Value {
+    name_of(f).and_then(|name| find_glyph(&format!("{name}:"))).unwrap_or_else(|| f.clone())
+}
+
+/// The operator of a unary form, `#` of `#:`.
+pub(crate) fn binary_form(f: &Value) -> Option<Value> {
+    let shown = get(index_of(f)?)?.shown.strip_suffix(':')?;
+    BY_NAME.get(shown.as_bytes()).filter(|_| shown.len() == 1).map(|i| of_index(*i))
 }
 
 /// As [`find_glyph`], or the generic null.
@@ -238,8 +246,7 @@ pub(crate) fn by_code(kind: i8, code: u8) -> Value {
     if (kind, code) == (types::UNARY, 0) {
         return Value::Null;
     }
-    let kind_code = if (kind, code) == (types::UNARY, 0x0c) { (types::UNARY, 0x29) } else { (kind, code) };
-    match PRIMITIVES.iter().position(|p| p.code == kind_code && kind != types::LAMBDA) {
+    match PRIMITIVES.iter().position(|p| p.code == (kind, code) && kind != types::LAMBDA) {
         Some(index) => of_index(index as u16),
         None => Value::func(Function::Coded(kind, code)),
     }

@@ -245,6 +245,7 @@ pub(crate) fn column_name(node: &Node) -> Option<Sym> {
                     .map_or(written, |dot| written.get(dot + 1..).unwrap_or_default());
                 return symbol(last).ok().filter(|_| written != b"i");
             }
+            Kind::Assign(assign) => &assign.target,
             Kind::Apply(f, arguments) => {
                 let operator = matches!(&f.kind, Kind::Const(f) if crate::syntax::prims::is_operator(f));
                 match (operator, &arguments[..]) {

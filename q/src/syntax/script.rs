@@ -1,5 +1,7 @@
 //! Splits scripts into expressions: continuation by indentation, comments, block comments.
 
+use crate::syntax::lex::PREFIX;
+
 /// Returns the expressions of a script, each with its first line number.
 ///
 /// A line that is indented, or starts with a closing brace, continues the one before. A lone `/` opens a block comment,
@@ -28,6 +30,19 @@ pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
                 }
             }
             Some(_) => out.push((i + 1, line.to_vec())),
+        }
+    }
+    out
+}
+
+/// As [`expressions`]; those of a `.k` file are marked as k, except system commands.
+pub fn expressions_of(file: &std::path::Path, text: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let mut out = expressions(text);
+    if file.extension().is_some_and(|extension| extension == "k") {
+        for (_, expression) in &mut out {
+            if !expression.starts_with(b"\\") {
+                expression.splice(..0, PREFIX.iter().copied());
+            }
         }
     }
     out

@@ -62,6 +62,9 @@ pub(crate) trait Evaluate {
     /// The value of a global; built-in names come first.
     fn global(&mut self, name: Sym) -> Evaluated;
 
+    /// The global that a symbol names in the current namespace.
+    fn named(&self, name: Sym) -> Result<Sym, QError>;
+
     /// Assigns a global.
     fn set_global(&mut self, name: Sym, value: Value) -> Result<(), QError>;
 
@@ -105,7 +108,7 @@ pub(crate) trait Stored {
     /// Reads a splayed table into memory; `'par` for a partitioned one.
     fn table_on_disk(&mut self, x: &Value) -> Evaluated;
 
-    /// An empty table with the columns of the table on disk, if `x` is one.
+    /// A table of at most one row with the columns of the table on disk, if `x` is one.
     fn schema_on_disk(&mut self, x: &Value) -> Result<Option<Table>, QError>;
 
     /// Number of rows of a table on disk, if `x` is one.

@@ -4,7 +4,9 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::verbs::above::Evaluate;
-use crate::verbs::{find, index};
+use crate::verbs::fit::fitting;
+use crate::verbs::index::is_key;
+use crate::verbs::{enums, find, index};
 use columns::sys::shared::{Held, Shared, depth_around};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 use std::sync::Arc;
@@ -49,8 +51,8 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
             let all = Value::longs((0..count as i64).collect());
             deep(context, x, &[&[all][..], rest].concat(), change)
         }
-        Value::Vector(keys) if !is_key(&x, first) => {
-            if rest.is_empty()
+        keys @ (Value::Vector(_) | Value::Table(_)) if !is_key(&x, first) => {
+            if let (Value::Vector(keys), true) = (keys, rest.is_empty())
                 && let Some(done) = bulk(&x, keys, change)?
             {
                 return Ok(done);
@@ -58,15 +60,15 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
             // `table[rows;column]`: changes one column.
             let mut x = x;
             let spread = change.value.filter(|v| !v.is_scalar());
-            if spread.is_some_and(|v| v.count() != keys.len()) {
+            if spread.is_some_and(|v| v.count() != keys.count()) {
                 return Err(QError::named("length"));
             }
-            for i in 0..keys.len() {
+            for i in 0..keys.count() {
                 context.tick()?;
                 let item = spread.map(|v| v.at(i));
                 let change = Amend { function: change.function, value: item.as_ref().or(change.value) };
                 // A list among the indices is taken item by item, an elided index as every item.
-                x = match keys.items.get(i) {
+                x = match keys.at(i) {
                     key @ (Value::Vector(_) | Value::Null) if !is_key(&x, &key) => {
                         deep(context, x, &[&[key][..], rest].concat(), &change)?
                     }
@@ -76,20 +78,6 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
             Ok(x)
         }
         key => single(context, x, key, rest, change),
-    }
-}
-
-/// Whether a list is a single key of `x` rather than many.
-fn is_key(x: &Value, key: &Value) -> bool {
-    match x {
-        Value::Dict(d) => match &d.keys {
-            Value::Table(keys) => keys.columns.len() > 1 && key.count() == keys.columns.len(),
-            Value::Vector(Vector { items: Items::List(l), .. }) => {
-                !l.is_empty() && !matches!(key, Value::Vector(Vector { items: Items::List(_), .. }))
-            }
-            _ => false,
-        },
-        _ => false,
     }
 }
 
@@ -121,7 +109,7 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
     let replaces = rest.is_empty() && change.function.is_none();
     if replaces {
         let new = change.apply(context, Value::Null)?;
-        return set(x, key, new);
+        return set(context, x, key, new);
     }
     if let (Value::Table(t), Value::Sym(name)) = (&x, key)
         && t.column(*name).is_none()
@@ -131,7 +119,7 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
     if let (Value::Table(t), [Value::Sym(name)]) = (&x, rest) {
         let column: Value = index::column(t, *name)?.clone().into();
         let new = deep(context, column, std::slice::from_ref(key), change)?;
-        return set(x, &Value::Sym(*name), new);
+        return set(context, x, &Value::Sym(*name), new);
     }
     let mut old = index::one(context, &x, key)?;
     // A new key of a dictionary of dictionaries starts from an empty one.
@@ -142,59 +130,121 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
         old = first.cut(0, 0);
     }
     let new = deep(context, old, rest, change)?;
-    set(x, key, new)
+    set(context, x, key, new)
 }
 
-/// Returns `x` with the item at `key` replaced; a new key is added to a dictionary.
-pub(crate) fn set(x: Value, key: &Value, new: Value) -> Result<Value, QError> {
+/// Returns `x` with the item at `key` replaced; a new key is added to a dictionary or keyed table.
+pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> Result<Value, QError> {
     match x {
-        Value::Vector(v) => set_item(v, key, new),
+        Value::Vector(v) => set_item(context, v, key, new),
         Value::Dict(d) => {
-            let Dict { sorted, keys, values } = d.into_value();
-            if let Value::Table(k) = &keys {
+            if let Some((keys, values)) = d.keyed() {
                 let sought = match key {
                     Value::Dict(d) => d.values.clone(),
                     list @ Value::Vector(_) => list.clone(),
                     atom => atom.clone().enlist(),
                 };
-                return match find::row_of(k, &sought)? {
-                    Some(row) => {
-                        let values = set(values, &Value::Long(row as i64), new)?;
-                        Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
-                    }
-                    None => Err(QError::named("index")),
+                let Some(row) = find::row_of(keys, &sought)? else {
+                    let row = new_row(keys, values, &sought, new)?;
+                    return add_row(context, d, &row);
                 };
+                let Dict { sorted, keys, values } = d.into_value();
+                let values = set(context, values, &Value::Long(row as i64), new)?;
+                return Ok(Value::Dict(Held::new(Dict { sorted, keys, values })));
             }
+            let Dict { sorted, keys, values } = d.into_value();
             match find::position(&keys, key)? {
                 Some(at) => {
-                    let values =
-                        set_item(values.into_vector().ok_or(QError::named("type"))?, &Value::Long(at as i64), new)?;
+                    let values = values.into_vector().ok_or(QError::named("type"))?;
+                    let values = set_item(context, values, &Value::Long(at as i64), new)?;
                     Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
                 }
                 None => {
-                    let keys = append(keys, key.clone())?;
-                    let values = append(values, new)?;
+                    let keys = append(context, keys, key.clone())?;
+                    let values = append(context, values, new)?;
                     Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values })))
                 }
             }
         }
-        Value::Table(t) => set_in_table(Arc::unwrap_or_clone(t), key, new),
+        Value::Table(t) => set_in_table(context, Arc::unwrap_or_clone(t), key, new),
         _ => Err(QError::named("type")),
     }
 }
 
-fn append(list: Value, item: Value) -> Result<Value, QError> {
-    let vector = list.into_vector().ok_or(QError::named("type"))?;
-    let was_list = matches!(vector.items, Items::List(_)) && !vector.is_empty();
-    if was_list || !item.is_scalar() {
-        let mut all = Value::from(vector).items();
-        all.push(item);
-        return Ok(if was_list { Value::list(all) } else { Value::collapse(all) });
-    }
-    Ok(vector.items.join(&item.to_items()).into())
+/// Adds a row with a new key.
+fn add_row(context: &mut Context, d: Held<Dict>, row: &Value) -> Result<Value, QError> {
+    let new = fitting(context, &Value::Dict(d.clone()), row, false)?.rows;
+    let Dict { sorted, keys: Value::Table(keys), values: Value::Table(values) } = d.into_value() else {
+        return Err(QError::named("type"));
+    };
+    let count = keys.columns.len();
+    let joined = |t: Arc<Table>, new: &[Vector]| {
+        let mut t = Arc::unwrap_or_clone(t);
+        for (column, new) in t.columns.iter_mut().zip(new) {
+            let own = std::mem::replace(&mut column.items, Items::List(Shared::default()));
+            *column = own.join(&new.items).into();
+        }
+        Value::table(t)
+    };
+    let (key, rest) = new.columns.split_at_checked(count).ok_or(QError::named("length"))?;
+    let (keys, values) = (joined(keys, key), joined(values, rest));
+    Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
 }
 
-fn set_in_table(mut t: Table, key: &Value, new: Value) -> Result<Value, QError> {
+/// A row of a keyed table by column name; columns that `new` does not have are null.
+fn new_row(keys: &Table, values: &Table, key: &Value, new: Value) -> Result<Value, QError> {
+    let mut cells = key.items();
+    match &new {
+        Value::Dict(d) => {
+            for (name, column) in values.names.iter().zip(&values.columns) {
+                let at = find::position(&d.keys, &Value::Sym(*name))?;
+                cells.push(at.map_or_else(|| column.items.get(usize::MAX), |at| d.values.at(at)));
+            }
+        }
+        list @ Value::Vector(_) if list.count() == values.columns.len() => cells.extend(list.items()),
+        Value::Null => cells.extend(values.columns.iter().map(nothing_of)),
+        // As everywhere, an atom extends.
+        atom if atom.is_atom() => cells.extend(values.columns.iter().map(|_| atom.clone())),
+        Value::Vector(_) => return Err(QError::named("length")),
+        _ => return Err(QError::named("type")),
+    }
+    let names = keys.names.iter().chain(&values.names).copied().collect();
+    Ok(Value::dict(Value::symbols(names), Value::list(cells)))
+}
+
+/// The cell that `(::)` stands for in a column: itself in a general list, else the null of its type.
+fn nothing_of(column: &Vector) -> Value {
+    match &column.items {
+        Items::List(_) => Value::Null,
+        simple => simple.get(usize::MAX),
+    }
+}
+
+/// Adds a key or value of a dictionary. As with `,:`, a simple list takes only atoms of its type.
+fn append(context: &mut Context, list: Value, item: Value) -> Result<Value, QError> {
+    let vector = list.into_vector().ok_or(QError::named("type"))?;
+    let item = match (&vector.items, item) {
+        (Items::Enum(domain, _), Value::Sym(symbol)) => enums::item(context, *domain, symbol)?,
+        (_, item) => item,
+    };
+    let fits = item.is_atom() && vector.items.plain().type_number() == item.to_items().plain().type_number();
+    match vector.items {
+        // An empty list has no type yet, whatever it was cast to.
+        simple if simple.is_empty() && item.is_atom() && !matches!(simple, Items::Enum(..) | Items::Link(..)) => {
+            Ok(item.enlist())
+        }
+        Items::List(l) if l.is_empty() => Ok(item.enlist()),
+        Items::List(l) => {
+            let mut all = l.into_vec();
+            all.push(item);
+            Ok(Value::list(all))
+        }
+        simple if fits => Ok(simple.join(&item.to_items()).into()),
+        _ => Err(QError::named("type")),
+    }
+}
+
+fn set_in_table(context: &mut Context, mut t: Table, key: &Value, new: Value) -> Result<Value, QError> {
     match key {
         Value::Sym(name) => {
             let rows = t.count();
@@ -224,9 +274,11 @@ fn set_in_table(mut t: Table, key: &Value, new: Value) -> Result<Value, QError> 
                         None => continue,
                     },
                     list @ Value::Vector(_) => list.at(i),
+                    Value::Null => nothing_of(column),
+                    atom if atom.is_atom() => atom.clone(),
                     _ => return Err(QError::named("type")),
                 };
-                let changed = set_item(column.clone(), row, item)?;
+                let changed = set_item(context, column.clone(), row, item)?;
                 *column = changed.into_vector().ok_or(QError::named("type"))?;
             }
             Ok(Value::table(t))
@@ -234,7 +286,7 @@ fn set_in_table(mut t: Table, key: &Value, new: Value) -> Result<Value, QError> 
     }
 }
 
-fn set_item(v: Vector, key: &Value, new: Value) -> Result<Value, QError> {
+fn set_item(context: &mut Context, v: Vector, key: &Value, new: Value) -> Result<Value, QError> {
     let at = match key {
         Value::Long(_) | Value::Int(_) | Value::Short(_) | Value::Byte(_) | Value::Bool(_) => key.as_long(),
         _ => return Err(QError::named("type")),
@@ -242,9 +294,12 @@ fn set_item(v: Vector, key: &Value, new: Value) -> Result<Value, QError> {
     let at = at.and_then(|a| usize::try_from(a).ok()).filter(|a| *a < v.len()).ok_or(QError::named("length"))?;
     let new = match &v.items {
         Items::Enum(domain, _) => match new {
-            Value::Sym(s) => Value::Enum(*domain, s),
+            Value::Sym(s) => enums::item(context, *domain, s)?,
             other => other,
         },
+        Items::Link(domain, _) if new.is_atom() && !matches!(new, Value::Link(..)) => {
+            enums::enumerate(context, *domain, new)?
+        }
         _ => new,
     };
     macro_rules! put {
@@ -256,6 +311,13 @@ fn set_item(v: Vector, key: &Value, new: Value) -> Result<Value, QError> {
                         *slot = new;
                     }
                     Items::Enum(domain, items.into())
+                }
+                (Items::Link(domain, s), Value::Link(own, new)) if own == domain => {
+                    let mut items = s.into_vec();
+                    if let Some(slot) = items.get_mut(at) {
+                        *slot = new;
+                    }
+                    Items::Link(domain, items.into())
                 }
                 (Items::Sym(s), Value::Enum(_, new)) => {
                     let mut items = s.into_vec();

@@ -292,7 +292,7 @@ pub(crate) fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, re
     match &x {
         Value::Dict(d) if !d.sorted && d.keyed().is_none() => match rows {
             Value::Dict(r) => crate::verbs::shape::join_dicts(context, d, r),
-            pair if pair.count() == 2 => crate::verbs::amend::set(x.clone(), &pair.at(0), pair.at(1)),
+            pair if pair.count() == 2 => crate::verbs::amend::set(context, x.clone(), &pair.at(0), pair.at(1)),
             _ => Err(type_error()),
         },
         Value::Table(_) | Value::Dict(_) => {

@@ -215,7 +215,7 @@ fn simple(op: Op, x: &Value, y: &Value) -> Result<Value, QError> {
 }
 
 /// Common type of an operation on two types; `None` if they cannot be combined.
-fn meet(op: Op, x: i8, y: i8) -> Option<i8> {
+pub(super) fn meet(op: Op, x: i8, y: i8) -> Option<i8> {
     match op {
         Op::Arithmetic(Arithmetic::Lesser | Arithmetic::Greater) | Op::Fill | Op::Compare(_) => meet_kept(op, x, y),
         _ => meet_computed(op, x, y),
@@ -238,7 +238,7 @@ fn finer(a: i8, b: i8) -> i8 {
 /// The result is one of the operands: the higher type.
 fn meet_kept(op: Op, x: i8, y: i8) -> Option<i8> {
     let compares = matches!(op, Op::Compare(_));
-    let chooses = matches!(op, Op::Arithmetic(_));
+    let chooses = matches!(op, Op::Arithmetic(_) | Op::Fill);
     Some(match (x, y) {
         (CHAR, CHAR) => CHAR,
         (CHAR, b) | (b, CHAR) if is_number(b) => {
@@ -276,6 +276,7 @@ fn meet_computed(op: Op, x: i8, y: i8) -> Option<i8> {
     Some(match (x, y) {
         (a, b) if is_number(a) && is_number(b) => a.max(b).max(INT),
         (CHAR, FLOAT) | (FLOAT, CHAR) if sums => FLOAT,
+        (a, CHAR) if subtracts && is_number(a) => a.max(INT),
         (CHAR, b) | (b, CHAR) if sums && b >= TIMESTAMP => b,
         (a, b) if a >= TIMESTAMP && b >= TIMESTAMP && scales => return None,
         (TIMESTAMP, TIMESTAMP) if sums => TIMESPAN,
@@ -313,9 +314,6 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
         Op::Compare(c) => comparison(c, &x, &y),
         Op::Fill => fill(x, y),
         Op::Divide => {
-            if a != 10 && b != 10 {
-                meet(op, a, b).ok_or(QError::named("type"))?;
-            }
             // Two times of different precision are converted to the finer one.
             let common = if a >= 12 && b >= 12 && a != b { meet(ADD, a, b) } else { None };
             let (x, y) = match common {
@@ -323,29 +321,14 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
                 None => (x, y),
             };
             let result = zip(&char_floats(&x)?, &char_floats(&y)?, |x, y| x / y);
-            let real = a.max(b) == REAL;
-            Ok(if real { Items::Real(blocks::map(&result, |f| *f as f32)) } else { Items::Float(result.into()) })
+            Ok(Items::Float(result.into()))
         }
+        Op::Power if !is_number(a) || !is_number(b) => Err(QError::named("type")),
+        Op::Log if a == DATETIME || b == DATETIME => Err(QError::named("type")),
         Op::Power => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, power).into())),
         Op::Log => Ok(Items::Float(zip(&char_floats(&x)?, &char_floats(&y)?, |b, x| x.ln() / b.ln()).into())),
-        Op::Div => {
-            let t = meet(op, a, b).ok_or(QError::named("type"))?;
-            if matches!(t, REAL | FLOAT | DATETIME) {
-                let quotient = zip(&floats(&x)?, &floats(&y)?, |x, y| float_to_long((x / y).floor()));
-                return Ok(Items::Long(quotient.into()));
-            }
-            Ok(Items::from_longs(t, zip(&longs(&x, t)?, &longs(&y, t)?, long_div)))
-        }
-        Op::Mod => {
-            let t = meet(op, a, b).ok_or(QError::named("type"))?;
-            if matches!(t, REAL | FLOAT | DATETIME) {
-                let rest =
-                    zip(&floats(&x)?, &floats(&y)?, |x, y| if y == 0.0 { f64::NAN } else { x - y * (x / y).floor() });
-                return cast::to_type(t, &Items::Float(rest.into()));
-            }
-            Ok(Items::from_longs(t, zip(&longs(&x, t)?, &longs(&y, t)?, long_mod)))
-        }
-        Op::Bar => bar(&x, &y),
+        Op::Div | Op::Mod => crate::verbs::division::items(op, x, y),
+        Op::Bar => crate::verbs::division::bar(&x, &y),
         Op::Arithmetic(kernel) => {
             let t = meet(op, a, b).ok_or(QError::named("type"))?;
             Ok(match (x.raw(), y.raw()) {
@@ -492,31 +475,6 @@ fn fill(x: Items, y: Items) -> Result<Items, QError> {
         (Raw::U8(x), Raw::U8(y)) => each(t, x, y, |c| t == CHAR && c == b' '),
         _ => return Err(QError::named("type")),
     })
-}
-
-/// `x xbar y`: the largest multiple of `x` not above `y`; counted in the unit of `y`, whose type it keeps.
-fn bar(x: &Items, y: &Items) -> Result<Items, QError> {
-    let (a, b) = (x.type_number(), y.type_number());
-    if matches!(a, REAL | FLOAT) || matches!(b, REAL | FLOAT | DATETIME) {
-        let result = zip(&floats(x)?, &floats(y)?, |x, y| if x == 0.0 { y } else { x * (y / x).floor() });
-        return Ok(if b >= 12 { cast::to_type(b, &Items::Float(result.into()))? } else { Items::Float(result.into()) });
-    }
-    let t = if b < 6 {
-        a.max(6)
-    } else if b < 12 && a < 12 {
-        a.max(b)
-    } else {
-        b
-    };
-    // A timespan width on a coarser type is converted to that type's unit.
-    let widths = if a >= 16 && b >= 12 && a != b {
-        let unit = if matches!(b, 13 | 14) { 12 } else { b };
-        longs(&cast::to_type(if unit == 12 { 16 } else { unit }, x)?, if unit == 12 { 16 } else { unit })?
-    } else {
-        longs(x, a)?
-    };
-    let bars = zip(&widths, &longs(y, b)?, |x, y| if x == 0 { y } else { long_div(y, x).times(x) });
-    Ok(Items::from_longs(t, bars))
 }
 
 /// Applies a unary function item by item, through lists, dictionaries and tables.

@@ -67,3 +67,13 @@ pub(crate) fn fixed(_: &mut Context, decimals: Value, x: Value) -> Result {
     let nudged = number * (1.0 + f64::EPSILON);
     Ok(Value::chars(format!("{nudged:.decimals$}").into_bytes()))
 }
+
+/// `-27!(n;x)`: as `.Q.fixed`, but rounds the float itself: `0.045`, which is slightly smaller, becomes `0.04`.
+pub(crate) fn exactly(context: &mut Context, decimals: Value, x: Value) -> Result {
+    match (decimals.as_long().and_then(|d| usize::try_from(d).ok()), x.as_float()) {
+        (Some(places @ ..=64), Some(number)) if !number.is_nan() => {
+            Ok(Value::chars(format!("{number:.places$}").into_bytes()))
+        }
+        _ => fixed(context, decimals, x),
+    }
+}

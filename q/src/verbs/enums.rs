@@ -10,6 +10,7 @@ use crate::runtime::values::type_error;
 use crate::runtime::values::{domain_of, domain_of_items};
 use crate::verbs::above::Evaluate;
 use crate::verbs::{find, index};
+use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 pub(crate) use follow::{domain_changed, is_domain, note};
@@ -64,6 +65,19 @@ pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
         }
     };
     Ok(if y.is_scalar() { tagged.get(0) } else { Vector { attr: items.attr, items: tagged }.into() })
+}
+
+/// A symbol as an item of an enumeration over `domain`, which must have it.
+pub(crate) fn item(context: &mut Context, name: Sym, symbol: Sym) -> Result {
+    match context.host.global(name) {
+        // A scan: the hash index that `enumerate` makes costs more for one item.
+        Some(Value::Vector(Vector { items: Items::Sym(known), .. })) if symbol.is_null() || known.contains(&symbol) => {
+            Ok(Value::Enum(name, symbol))
+        }
+        Some(_) => enumerate(context, name, Value::Sym(symbol)),
+        // The domain may be defined later.
+        None => Ok(Value::Enum(name, symbol)),
+    }
 }
 
 /// `` `d!i ``: the items of the domain at these positions; for a plain table, a link to its rows.
@@ -178,6 +192,7 @@ pub(crate) fn foreign(context: &mut Context, items: &Items) -> Option<Sym> {
     match context.global(name).ok()? {
         Value::Table(_) => Some(name),
         Value::Dict(d) if d.keyed().is_some() => Some(name),
+        Value::Func(f) if matches!(*f, Function::OnDisk { .. }) => Some(name),
         _ => None,
     }
 }

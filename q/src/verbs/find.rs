@@ -5,7 +5,7 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::verbs::convert::order_floats;
 use crate::verbs::given::other_columns;
-use crate::verbs::matches::{order, partition_point, same};
+use crate::verbs::matches::{order, partition_point, same_exactly};
 use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
 use columns::sys::budget;
@@ -150,7 +150,7 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
     let number = item.as_long().filter(|_| simple && !matches!(item, Value::Char(_)));
     for i in 0..list.count() {
         let candidate = list.at(i);
-        if same(&candidate, item)? || (number.is_some() && candidate.as_long() == number) {
+        if same_exactly(&candidate, item)? || (number.is_some() && candidate.as_long() == number) {
             return Ok(Some(i));
         }
     }
@@ -251,15 +251,31 @@ pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QErr
     if values.count() != keys.columns.len() {
         return Err(QError::named("length"));
     }
-    'rows: for row in 0..keys.count() {
-        for (i, column) in keys.columns.iter().enumerate() {
-            if !same(&column.items.get(row), &values.at(i))? {
-                continue 'rows;
+    // One pass over the first column, typed where it can be.
+    let sought: Vec<Value> = (0..keys.columns.len()).map(|i| values.at(i).plain()).collect();
+    let rows = match (keys.columns.first(), sought.first()) {
+        (Some(first), Some(value)) if value.is_atom() => equal_to(&first.items, &value.to_items(), 0)
+            .filter(|_| first.items.plain().type_number() == value.to_items().type_number()),
+        _ => None,
+    };
+    let has_all = |row: usize| -> Result<bool, QError> {
+        for (column, value) in keys.columns.iter().zip(&sought) {
+            if !same_exactly(&column.items.get(row).plain(), value)? {
+                return Ok(false);
             }
         }
-        return Ok(Some(row));
+        Ok(true)
+    };
+    let mut candidates: Box<dyn Iterator<Item = usize>> = match rows {
+        Some(rows) => Box::new(rows.into_iter().filter_map(|row| usize::try_from(row).ok())),
+        None => Box::new(0..keys.count()),
+    };
+    loop {
+        let Some(row) = candidates.next() else { return Ok(None) };
+        if has_all(row)? {
+            return Ok(Some(row));
+        }
     }
-    Ok(None)
 }
 
 /// Returns for each row of `wanted` the first row of `keys` with the same items in the columns of `keys`, or its row count.

@@ -35,11 +35,14 @@ pub(crate) fn fitting(
     rows: &Value,
     widens: bool,
 ) -> std::result::Result<Fitting, QError> {
+    let mut retypes = false;
     let (whole, rows) = match x {
         Value::Table(t) => (Arc::clone(t), rows.clone()),
         Value::Dict(d) if d.sorted => return Err(QError::named("step")),
         Value::Dict(d) if d.keyed().is_some() => {
             let Value::Table(whole) = unkey(x)? else { return Err(type_error()) };
+            // As in kdb+, the first rows of an upsert decide the types: TorQ's timers have int keys and long numbers, kdb-common's headers int columns.
+            retypes = widens && whole.count() == 0;
             let flat = match rows {
                 Value::Dict(r) if r.keyed().is_some() => unkey(rows)?,
                 other => other.clone(),
@@ -54,7 +57,7 @@ pub(crate) fn fitting(
         (Some(_), Value::Dict(given)) => given.keys.as_symbols().map(<[Sym]>::to_vec),
         _ => None,
     };
-    let new = conform(&whole, wide.as_ref().unwrap_or(&rows))?;
+    let new = conform_to(&whole, wide.as_ref().unwrap_or(&rows), retypes)?;
     let rows = retagged(context, &whole, new)?;
     limits::shallow(rows.depth())?;
     Ok(Fitting { rows, given })
@@ -62,6 +65,11 @@ pub(crate) fn fitting(
 
 /// Returns new rows as a table that fits `t`, with types checked; an untyped empty column accepts any type.
 pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QError> {
+    conform_to(t, rows, false)
+}
+
+/// As [`conform`]; if it `retypes`, the types of the rows are accepted, but for enumerated columns.
+fn conform_to(t: &Table, rows: &Value, retypes: bool) -> std::result::Result<Table, QError> {
     let new = match rows {
         Value::Table(new) => {
             if new.names.len() != t.names.len() {
@@ -75,14 +83,15 @@ pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QEr
         }
         Value::Dict(d) if d.keyed().is_some() => {
             let Value::Table(flat) = unkey(rows)? else { return Err(type_error()) };
-            return conform(t, &Value::Table(flat));
+            return conform_to(t, &Value::Table(flat), retypes);
         }
         row => row_table(t, row)?,
     };
     for ((name, old), new) in t.names.iter().zip(&t.columns).zip(&new.columns) {
         let (a, b) = (old.items.type_number(), new.items.type_number());
         let symbols = matches!((a, b), (20, 11) | (11, 20));
-        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols {
+        let takes_any = retypes && crate::runtime::values::domain_of_items(&old.items).is_none();
+        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols && !takes_any {
             return Err(other_type(*name, &old.items, &new.items));
         }
     }

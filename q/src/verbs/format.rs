@@ -387,6 +387,7 @@ fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
     match f {
         Function::Lambda(l) | Function::View(l) => out.put(&l.source),
         Function::Primitive(index) => out.put(prims::shown(*index).as_bytes()),
+        Function::Coded(types::UNARY, types::UNARY_HOLE) => out.put(b"::"),
         Function::Coded(kind, code) => out.put(format!("{kind}:{code:02x}").as_bytes()),
         Function::Native(name) => out.put(text(*name)),
         Function::Projection { function, arguments } => {

@@ -147,6 +147,8 @@ fn in_words(given: &[Given]) -> String {
 #[cold]
 pub(crate) fn other_columns(own: &[Sym], new: &[Sym]) -> QError {
     let absent = |from: &[Sym], names: &[Sym]| {
+        // Hashed: tables may have a hundred thousand columns.
+        let from: std::collections::HashSet<Sym> = from.iter().copied().collect();
         let absent = names.iter().filter(|name| !from.contains(name)).take(MAX_NAMED);
         absent.map(|name| String::from_utf8_lossy(text(*name)).into_owned()).collect::<Vec<_>>().join(", ")
     };

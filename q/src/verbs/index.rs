@@ -34,6 +34,11 @@ pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<V
     }
     match first {
         Value::Null => map(context, x, |c, item| deep(c, &item, rest)),
+        // A list that is one key of several columns.
+        key @ Value::Vector(_) if is_key(x, key) => {
+            let item = one(context, x, key)?;
+            deep(context, &item, rest)
+        }
         // A list among several indices is taken item by item.
         list @ (Value::Vector(_) | Value::Table(_)) => map(context, list, |c, i| {
             let item = one(c, x, &i)?;
@@ -58,6 +63,24 @@ pub(crate) fn one(context: &mut Context, x: &Value, i: &Value) -> Result<Value, 
         }
         _ => Err(QError::named("type")),
     }
+}
+
+/// Whether a list is a single key of `x` rather than many.
+pub(crate) fn is_key(x: &Value, key: &Value) -> bool {
+    let (Value::Dict(d), Value::Vector(_)) = (x, key) else { return false };
+    match &d.keys {
+        Value::Table(keys) => keys.columns.len() > 1 && key.count() == keys.columns.len() && !is_keys(keys, key),
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            !l.is_empty() && !matches!(key, Value::Vector(Vector { items: Items::List(_), .. }))
+        }
+        _ => false,
+    }
+}
+
+/// Whether every item of a list is a key of several columns.
+fn is_keys(keys: &Table, list: &Value) -> bool {
+    let is_one = |k: &Value| !k.is_scalar() && k.count() == keys.columns.len();
+    matches!(list, Value::Vector(Vector { items: Items::List(l), .. }) if l.iter().all(is_one))
 }
 
 /// An integer atom as a row number; negative or too large gives one past any end.
@@ -96,6 +119,15 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
         return from_keyed(context, keys, values, i);
     }
     match (&d.keys, i) {
+        // Keys that are atoms: the index is taken item by item, at any depth.
+        (Value::Vector(keys), Value::Vector(Vector { items: Items::List(l), .. }))
+            if !matches!(keys.items, Items::List(_)) && l.iter().any(|item| !item.is_scalar()) =>
+        {
+            map(context, i, |c, item| {
+                c.enter()?;
+                from_dict(c, d, &item)
+            })
+        }
         // A list of keys selects a list of values, unless a key is itself a list.
         (Value::Vector(_), Value::Vector(sought)) => {
             if d.sorted {
@@ -161,9 +193,8 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
             }
             Ok(values.gather(&find::positions(context, column, v)?))
         }
-        list @ Value::Vector(v) => {
-            if matches!(&v.items, Items::List(l) if l.iter().all(|k| !k.is_scalar() && k.count() == keys.columns.len()))
-            {
+        list @ Value::Vector(_) => {
+            if is_keys(keys, list) {
                 return map(context, list, |_, key| Ok(values.at(find::row_of(keys, &key)?.unwrap_or(usize::MAX))));
             }
             Ok(values.at(find::row_of(keys, list)?.unwrap_or(usize::MAX)))

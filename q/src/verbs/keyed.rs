@@ -83,7 +83,8 @@ fn picked(items: &Items, rows: &[u32]) -> Items {
 fn grow(columns: &mut [Vector], fresh: &[Items], attrs: &[Attr]) {
     for ((column, more), attr) in columns.iter_mut().zip(fresh).zip(attrs) {
         let own = std::mem::replace(&mut column.items, Items::List(Default::default()));
-        *column = Vector { attr: *attr, items: own.join(more) };
+        let items = if own.is_empty() { more.clone() } else { own.join(more) };
+        *column = Vector { attr: *attr, items };
     }
 }
 

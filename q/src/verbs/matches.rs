@@ -12,33 +12,42 @@ use std::cmp::Ordering;
 
 /// `x~y`: same type and same items; floats within the comparison tolerance.
 pub(crate) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
+    alike::<false>(x, y)
+}
+
+/// As [`same`], without tolerance: find, `in`, `distinct` and keys compare floats exactly.
+pub(crate) fn same_exactly(x: &Value, y: &Value) -> Result<bool, QError> {
+    alike::<true>(x, y)
+}
+
+fn alike<const EXACT: bool>(x: &Value, y: &Value) -> Result<bool, QError> {
     limits::step()?;
     Ok(match (x, y) {
-        (Value::Vector(a), Value::Vector(b)) => return same_items(&a.items, &b.items),
-        (Value::Dict(a), Value::Dict(b)) => same(&a.keys, &b.keys)? && same(&a.values, &b.values)?,
+        (Value::Vector(a), Value::Vector(b)) => return same_items::<EXACT>(&a.items, &b.items),
+        (Value::Dict(a), Value::Dict(b)) => alike::<EXACT>(&a.keys, &b.keys)? && alike::<EXACT>(&a.values, &b.values)?,
         (Value::Table(a), Value::Table(b)) => {
             if a.names != b.names {
                 return Ok(false);
             }
             for (c, d) in a.columns.iter().zip(&b.columns) {
-                if !same_items(&c.items, &d.items)? {
+                if !same_items::<EXACT>(&c.items, &d.items)? {
                     return Ok(false);
                 }
             }
             true
         }
-        (Value::Func(a), Value::Func(b)) => a.ptr_eq(b) || same_function(a, b)?,
+        (Value::Func(a), Value::Func(b)) => a.ptr_eq(b) || same_function::<EXACT>(a, b)?,
         (Value::Null, Value::Null) => true,
         (Value::Enum(a, x), Value::Enum(b, y)) => a == b && x == y,
         (Value::Link(a, x), Value::Link(b, y)) => a == b && x == y,
         _ if x.is_atom() && y.is_atom() && x.type_number() == y.type_number() => {
-            same_items(&x.to_items(), &y.to_items())?
+            same_items::<EXACT>(&x.to_items(), &y.to_items())?
         }
         _ => false,
     })
 }
 
-fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
+fn same_items<const EXACT: bool>(a: &Items, b: &Items) -> Result<bool, QError> {
     let domains = (crate::runtime::values::domain_of_items(a), crate::runtime::values::domain_of_items(b));
     if a.len() != b.len() || a.type_number() != b.type_number() || domains.0 != domains.1 {
         return Ok(false);
@@ -50,7 +59,7 @@ fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
                 return Ok(true);
             }
             for (x, y) in x.iter().zip(y) {
-                if !same(x, y)? {
+                if !alike::<EXACT>(x, y)? {
                     return Ok(false);
                 }
             }
@@ -62,39 +71,43 @@ fn same_items(a: &Items, b: &Items) -> Result<bool, QError> {
         (Raw::I64(x), Raw::I64(y)) => blocks::equal(x, y),
         (Raw::Sym(x), Raw::Sym(y)) => blocks::equal(x, y),
         (Raw::Guid(x), Raw::Guid(y)) => blocks::equal(x, y),
-        (Raw::F32(x), Raw::F32(y)) => blocks::all(x, y, |x, y| float_equal(f64::from(*x), f64::from(*y))),
-        (Raw::F64(x), Raw::F64(y)) => blocks::all(x, y, |x, y| float_equal(*x, *y)),
+        (Raw::F32(x), Raw::F32(y)) => blocks::all(x, y, |x, y| equal::<EXACT>(f64::from(*x), f64::from(*y))),
+        (Raw::F64(x), Raw::F64(y)) => blocks::all(x, y, |x, y| equal::<EXACT>(*x, *y)),
         _ => false,
     })
 }
 
-fn same_function(a: &Function, b: &Function) -> Result<bool, QError> {
+fn equal<const EXACT: bool>(x: f64, y: f64) -> bool {
+    if EXACT { x == y || x.is_nan() && y.is_nan() } else { float_equal(x, y) }
+}
+
+fn same_function<const EXACT: bool>(a: &Function, b: &Function) -> Result<bool, QError> {
     Ok(match (a, b) {
         (Function::Lambda(a), Function::Lambda(b)) => a.source == b.source && a.namespace == b.namespace,
         (Function::Primitive(a), Function::Primitive(b)) => a == b,
         (Function::Coded(a, b), Function::Coded(c, d)) => (a, b) == (c, d),
         (Function::Native(a), Function::Native(b)) => a == b,
         (Function::Derived { iterator: i, function: f }, Function::Derived { iterator: j, function: g }) => {
-            i == j && same(f, g)?
+            i == j && alike::<EXACT>(f, g)?
         }
-        (Function::Composition(a), Function::Composition(b)) => same_all(a, b)?,
+        (Function::Composition(a), Function::Composition(b)) => same_all::<EXACT>(a, b)?,
         (Function::OnDisk { columns: a, place: p }, Function::OnDisk { columns: b, place: q }) => a == b && p == q,
         (Function::Projection { function: f, arguments: a }, Function::Projection { function: g, arguments: b }) => {
             let holes = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_some() == b.is_some());
             let (a, b): (Vec<Value>, Vec<Value>) =
                 (a.iter().flatten().cloned().collect(), b.iter().flatten().cloned().collect());
-            holes && same(f, g)? && same_all(&a, &b)?
+            holes && alike::<EXACT>(f, g)? && same_all::<EXACT>(&a, &b)?
         }
         _ => false,
     })
 }
 
-fn same_all(a: &[Value], b: &[Value]) -> Result<bool, QError> {
+fn same_all<const EXACT: bool>(a: &[Value], b: &[Value]) -> Result<bool, QError> {
     if a.len() != b.len() {
         return Ok(false);
     }
     for (a, b) in a.iter().zip(b) {
-        if !same(a, b)? {
+        if !alike::<EXACT>(a, b)? {
             return Ok(false);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::verbs::arith::{longs, monadic};
 use crate::verbs::cast;
@@ -10,7 +11,8 @@ use crate::verbs::convert::floats;
 use crate::verbs::map::map;
 use columns::kernel::blocks;
 use columns::kernel::num::Num;
-use columns::table::{Element, Items, Raw, Value, Vector};
+use columns::table::symbol::{intern, text};
+use columns::table::{Element, Items, Raw, Sym, Value, Vector};
 use proto::types;
 
 fn type_error() -> QError {
@@ -53,10 +55,11 @@ macro_rules! to_float {
         pub(crate) fn $name(context: &mut Context, x: Value) -> Result {
             monadic(context, &x, &|items| {
                 let f: fn(f64) -> f64 = $f;
-                if let Items::Real(v) = items {
-                    return Ok(Items::Real(blocks::map(v, |x| f(f64::from(*x)) as f32)));
+                match items {
+                    Items::Datetime(v) => Ok(Items::Datetime(blocks::map(v, |x| f(*x)))),
+                    Items::Char(v) => Ok(Items::Float(blocks::map(v, |x| f(f64::from(*x))))),
+                    _ => Ok(Items::Float(blocks::map(&floats(items)?, |x| f(*x)))),
                 }
-                Ok(Items::Float(blocks::map(&floats(items)?, |x| f(*x))))
             })
         }
     )* };
@@ -76,19 +79,22 @@ to_float! {
 
 fn rounded(context: &mut Context, x: &Value, up: bool) -> Result {
     monadic(context, x, &|items| match items.raw() {
-        Raw::F32(_) | Raw::F64(_) if items.type_number() == types::DATETIME => Err(type_error()),
+        _ if items.type_number() >= types::TIMESTAMP => Err(type_error()),
+        // In k, floor is the verb that gives lower case.
+        Raw::U8(v) if !up => match items {
+            Items::Char(_) => Ok(Items::Char(blocks::map(v, u8::to_ascii_lowercase))),
+            _ => Err(type_error()),
+        },
+        Raw::Sym(names) if !up => {
+            let lower = names.iter().map(|name| {
+                limits::step()?;
+                intern(&text(*name).to_ascii_lowercase()).map_err(QError::from)
+            });
+            Ok(Items::Sym(lower.collect::<std::result::Result<Vec<Sym>, QError>>()?.into()))
+        }
         Raw::F32(_) | Raw::F64(_) => {
-            // A float within the comparison tolerance of an integer counts as that integer.
-            let whole = |f: &f64| {
-                let near = f.round();
-                if columns::kernel::num::float_equal(*f, near) {
-                    near
-                } else if up {
-                    f.ceil()
-                } else {
-                    f.floor()
-                }
-            };
+            // Without comparison tolerance, since version 3.0 of kdb+.
+            let whole = |f: &f64| if up { f.ceil() } else { f.floor() };
             Ok(Items::Long(blocks::map(&floats(items)?, |f| float_to_long(whole(f)))))
         }
         Raw::Sym(_) | Raw::Guid(_) => Err(type_error()),

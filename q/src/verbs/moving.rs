@@ -43,10 +43,19 @@ fn floats(items: &Items, f: impl FnOnce(&[f64]) -> Vec<f64>) -> Moved {
 
 /// `n msum y`: integers stay integers, as in `sums`.
 pub(crate) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
+    if !matches!(x, Value::Bool(_) | Value::Byte(_) | Value::Short(_) | Value::Int(_) | Value::Long(_)) {
+        return Err(type_error());
+    }
     moving(context, &x, &y, &|n, items| match items.raw() {
         Raw::I64(_) | Raw::I32(_) | Raw::I16(_) | Raw::U8(_) if !matches!(items, Items::Char(_)) => {
             let t = items.type_number().max(6);
             let sums = windows::integer_sums(n, &arith::longs(items, t)?);
+            // A difference of sums, so of points in time a span.
+            let t = match t {
+                types::TIMESTAMP => types::TIMESPAN,
+                types::MONTH | types::DATE => types::INT,
+                t => t,
+            };
             Ok(match t {
                 // Four-byte types wrap on overflow, as eight-byte types do.
                 types::INT | types::MONTH | types::DATE | types::MINUTE..=types::TIME => {
@@ -57,7 +66,10 @@ pub(crate) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ => {
             let sums = floats(items, |v| windows::sums(n, v, |sum, _| sum))?;
-            crate::verbs::cast::to_type(items.type_number().max(8), &sums)
+            match items.type_number().max(types::REAL) {
+                types::DATETIME => Ok(sums),
+                t => crate::verbs::cast::to_type(t, &sums),
+            }
         }
     })
 }
@@ -110,12 +122,23 @@ pub(crate) fn mmin(context: &mut Context, x: Value, y: Value) -> Result {
 
 /// Exponential moving average.
 pub(crate) fn ema(_: &mut Context, x: Value, y: Value) -> Result {
-    let alpha = x.as_float().ok_or_else(type_error)?;
-    let mut last = f64::NAN;
+    let each: Vec<f64> = if x.is_scalar() {
+        vec![x.as_float().ok_or_else(type_error)?]
+    } else {
+        crate::verbs::convert::floats(&x.to_items())?
+    };
+    if !x.is_scalar() && each.len() != y.count() {
+        return Err(QError::named("length"));
+    }
+    let mut alphas = each.iter().cycle();
+    let mut last = None;
+    // A null makes everything after it null, as in the scan that defines `ema`.
     let smooth = |items: &[f64]| -> Vec<f64> {
         blocks::map(items, |f| {
-            last = if last.is_nan() { *f } else { alpha * f + (1.0 - alpha) * last };
-            last
+            let alpha = alphas.next().copied().unwrap_or(f64::NAN);
+            let next = last.map_or(*f, |last| alpha * f + (1.0 - alpha) * last);
+            last = Some(next);
+            next
         })
     };
     Ok(Value::floats(aggregate::with_floats(&y.to_items(), smooth)?))

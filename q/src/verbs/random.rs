@@ -35,6 +35,7 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
             Ok(y.gather(&rows))
         }
         Value::Float(f) => Ok(Value::floats(blocks::numbers(0..size, |_| rng.f64() * f))),
+        Value::Datetime(f) => Ok(Items::Datetime(blocks::numbers(0..size, |_| rng.f64() * f)).into()),
         Value::Real(f) => Ok(Items::Real(blocks::numbers(0..size, |_| rng.f32() * f)).into()),
         Value::Bool(_) => Ok(Value::bools(blocks::numbers(0..size, |_| u8::from(rng.bool())))),
         Value::Sym(s) => {

@@ -8,7 +8,7 @@ use crate::runtime::values::listed;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Stored;
 use crate::verbs::map::map;
-use crate::verbs::matches::same;
+use crate::verbs::matches::same_exactly;
 use crate::verbs::shape::join;
 use crate::verbs::{find, index};
 use columns::kernel::blocks;
@@ -157,7 +157,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             let first_is_list = !b.is_empty() && !b.items.get(0).is_scalar();
             Ok(Value::Bool(!first_is_list && find::position(&y, &x)?.is_some()))
         }
-        _ => Ok(Value::Bool(same(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
+        _ => Ok(Value::Bool(same_exactly(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
     }
 }
 
@@ -201,7 +201,8 @@ fn keep(context: &mut Context, x: &Value, y: &Value, inside: bool) -> Result {
         Value::Dict(d) if d.keyed().is_none() => d.values.clone(),
         other => listed(other.clone()),
     };
-    let at = find::all(context, &y, &x)?;
+    // Items of an enumeration are found by their symbols and stay in it.
+    let at = find::all(context, &y.clone().plain(), &x.clone().plain())?;
     let n = y.count();
     let is_kept = |i: &usize| at.get(*i).is_some_and(|p| ((*p as usize) < n) == inside);
     let rows: Vec<i64> = blocks::kept(0..at.len(), |i| Some(i).filter(is_kept).map(|i| i as i64));

@@ -253,7 +253,13 @@ fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
         match &vector.items {
             Items::List(l) => {
                 let shown = l.get(..rows).unwrap_or_default();
-                cells.extend(shown.iter().map(|v| style.line(v)));
+                // Cells of equal length are aligned, except general lists and lists of one item.
+                let is_simple =
+                    |v: &Value| matches!(v, Value::Vector(v) if v.len() != 1 && !matches!(v.items, Items::List(_)));
+                match shown.iter().all(is_simple) {
+                    true => cells.extend(list_lines(shown, style)),
+                    false => cells.extend(shown.iter().map(|v| style.line(v))),
+                }
             }
             simple => cells.extend((0..rows).map(|i| style.cell(&simple.get(i)))),
         }

@@ -97,10 +97,15 @@ pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
         Value::Vector(Vector { items: Items::Char(_), .. }) => Err(type_error()),
         Value::Vector(Vector { items: Items::List(_), .. }) => reduce(context, x, Aggregate::Sum, Some(times)),
         Value::Vector(v) => Ok(match v.items.raw() {
-            Raw::F64(_) | Raw::F32(_) => Value::Float({
+            Raw::F64(_) | Raw::F32(_) => {
                 let factor = |all: f64, f: &f64| if f.is_nan() { all } else { all * f };
-                blocks::fold(&floats(&v.items)?, 1.0, factor)
-            }),
+                let product = blocks::fold(&floats(&v.items)?, 1.0, factor);
+                match v.items.type_number() {
+                    types::REAL => Value::Real(product as f32),
+                    types::DATETIME => Value::Datetime(product),
+                    _ => Value::Float(product),
+                }
+            }
             _ => {
                 let t = if v.items.type_number() < types::INT { types::INT } else { v.items.type_number() };
                 let longs = arith::longs(&v.items, t)?;
@@ -117,26 +122,37 @@ pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
 }
 
 /// The items that are not null.
-fn known(items: &[f64]) -> Vec<f64> {
-    blocks::kept(0..items.len(), |i| items.get(i).copied().filter(|f| !f.is_nan()))
+/// Average of the two items in the middle of a sorted list or table, which are the same one if the count is odd.
+fn middle_items(context: &mut Context, x: Value) -> Result {
+    let half = x.count() / 2;
+    let order = crate::verbs::sort::iasc(context, x.clone())?;
+    let lower = (half + x.count() % 2).saturating_sub(1);
+    let rows = [lower, half].map(|i| order.at(i).as_long().unwrap_or(i64::MIN));
+    avg(context, x.gather(&rows))
 }
 
 pub(crate) fn med(context: &mut Context, x: Value) -> Result {
     match &x {
         Value::Dict(d) => med(context, d.values.clone()),
+        Value::Vector(Vector { items: Items::List(l), .. })
+            if !l.is_empty() && l.iter().all(|item| !item.is_scalar()) =>
+        {
+            middle_items(context, x)
+        }
+        Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() => Ok(Value::Float(f64::NAN)),
+        // Rows are sorted as a whole.
+        Value::Table(t) if t.count() > 0 => middle_items(context, x),
         Value::Table(t) => by_column(context, t, med),
         Value::Vector(v) => {
-            let f: Vec<f64> = floats(&v.items)?;
-            let mut f = known(&f);
+            let mut f: Vec<f64> = floats(&v.items)?;
+            // Nulls come first and count for the middle; the average of the two middle items leaves them out.
             merge::standard(&mut f, |a, b| float_order(*a, *b));
             let at = |i: usize| f.get(i).copied().unwrap_or(f64::NAN);
-            let n = f.len();
-            Ok(Value::Float(if n == 0 {
-                f64::NAN
-            } else if n % 2 == 1 {
-                at(n / 2)
-            } else {
-                (at(n / 2 - 1) + at(n / 2)) / 2.0
+            let (lower, upper) = (at((f.len() / 2 + f.len() % 2).saturating_sub(1)), at(f.len() / 2));
+            Ok(Value::Float(match (lower.is_nan(), upper.is_nan()) {
+                (true, _) => upper,
+                (_, true) => lower,
+                _ => (lower + upper) / 2.0,
             }))
         }
         atom => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),

@@ -11,7 +11,7 @@ use crate::verbs::map::map;
 use columns::kernel::blocks;
 use columns::sys::budget;
 use columns::table::symbol::{intern, text};
-use columns::table::{Items, Raw, Value, Vector};
+use columns::table::{Items, Raw, Table, Value, Vector};
 
 /// An element of a `like` pattern.
 enum Piece {
@@ -240,11 +240,31 @@ fn trimmed(context: &mut Context, x: &Value, left: bool, right: bool) -> Result 
             }
             Ok(x.cut(start, end.max(start)))
         }
-        Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) => {
+        Value::Vector(Vector { items: Items::List(_), .. }) => {
             map(context, x, |c, item| trimmed(c, &item, left, right))
         }
-        Value::Char(_) => Ok(x.clone()),
-        _ => Err(type_error()),
+        Value::Dict(d) => match d.keyed() {
+            Some(_) => Ok(Value::dict(d.keys.clone(), trimmed(context, &d.values, left, right)?)),
+            None => map(context, x, |c, item| trimmed(c, &item, left, right)),
+        },
+        // By row: a column that is not a list of lists stays as it is.
+        Value::Table(t) => {
+            let mut t = Table::clone(t);
+            for column in t.columns.iter_mut().filter(|c| matches!(c.items, Items::List(_))) {
+                let trimmed = trimmed(context, &column.clone().into(), left, right)?;
+                *column = trimmed.into_vector().ok_or_else(type_error)?;
+            }
+            Ok(Value::table(t))
+        }
+        Value::Vector(v) => {
+            let nulls = crate::verbs::monads::null(context, x.clone())?;
+            let Value::Vector(Vector { items: Items::Bool(nulls), .. }) = nulls else { return Err(type_error()) };
+            let start = if left { nulls.iter().position(|n| *n == 0).unwrap_or(v.len()) } else { 0 };
+            let end = if right { nulls.iter().rposition(|n| *n == 0).map_or(0, |at| at + 1) } else { v.len() };
+            Ok(x.cut(start, end.max(start)))
+        }
+        Value::Null | Value::Func(_) => Err(type_error()),
+        atom => Ok(atom.clone()),
     }
 }
 
@@ -345,7 +365,8 @@ pub(crate) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
             let parts: Vec<&[u8]> = if whole.first() == Some(&b':') {
                 match whole.iter().rposition(|c| *c == b'/') {
                     Some(at) => vec![whole.get(..at).unwrap_or_default(), whole.get(at + 1..).unwrap_or_default()],
-                    None => vec![whole],
+                    // A file in the working directory.
+                    None => vec![b":.", whole.get(1..).unwrap_or_default()],
                 }
             } else {
                 split(whole, b".")

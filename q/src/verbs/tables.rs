@@ -110,7 +110,7 @@ pub(crate) fn cols(context: &mut Context, x: Value) -> Result {
     Ok(Value::symbols(schema(context, &x)?.0.names.clone()))
 }
 
-/// As [`flat`]; of a table on disk its columns without rows.
+/// As [`flat`]; of a table on disk its columns with at most one row.
 fn schema(context: &mut Context, x: &Value) -> std::result::Result<(Arc<Table>, usize), QError> {
     match context.schema_on_disk(x)? {
         Some(table) => Ok((Arc::new(table), 0)),
@@ -377,7 +377,8 @@ pub(crate) fn set(context: &mut Context, x: Value, y: Value) -> Result {
     if crate::runtime::paths::is_path(name) {
         return context.store(Value::Sym(name), &y);
     }
-    context.set_global(name, y)?;
+    let full = context.named(name)?;
+    context.set_global(full, y)?;
     Ok(Value::Sym(name))
 }
 

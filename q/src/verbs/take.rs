@@ -91,7 +91,9 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
             _ => Err(QError::named("domain")),
         };
     }
-    if dims.iter().any(|d| *d < 0) {
+    // Only the last of three or more dimensions may be 0.
+    let is_outer_empty = matches!(&dims[..], [outer @ .., _] if outer.len() > 1 && outer.contains(&0));
+    if dims.iter().any(|d| *d < 0) || is_outer_empty {
         return Err(QError::named("domain"));
     }
     let total = product(&dims)?;

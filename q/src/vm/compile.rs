@@ -223,6 +223,9 @@ impl Compiler {
                 self.round(body, node.at, again)?;
                 self.land(skip);
             }
+            Kind::Assign(assign) => {
+                self.assign(assign, node.at, false)?;
+            }
             _ => {
                 self.operand(node)?;
             }
@@ -290,7 +293,7 @@ impl Compiler {
     fn operand(&mut self, node: &Node) -> Made<u8> {
         match &node.kind {
             Kind::Local(slot) => u8::try_from(*slot).map_err(|_| Refused),
-            Kind::Assign(assign) => self.assign(assign, node.at),
+            Kind::Assign(assign) => self.assign(assign, node.at, true),
             _ => {
                 let to = self.register()?;
                 self.into(node, to)?;

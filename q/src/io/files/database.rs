@@ -260,13 +260,36 @@ impl Partitions {
         })
     }
 
-    /// Returns the table without rows, typed as in the latest partition.
-    pub fn empty(&self, context: &mut Context, table: Sym) -> Held<Table> {
+    /// Returns the first rows of the latest partition, with the attributes of its columns.
+    pub fn head(&self, context: &mut Context, table: Sym, rows: usize) -> Held<Table> {
         let last = self.values.len().checked_sub(1).ok_or_else(|| QError::signal(text(table)))?;
         Ok(self.read(context, last, table, None)?.map(|c| {
-            let none = c.cut(0, 0);
-            Vector { attr: c.attr, items: none.items }
+            let head = c.cut(0, rows.min(c.len()));
+            Vector { attr: c.attr, items: head.items }
         }))
+    }
+
+    /// Adds to the rows of a partition the columns that its links refer to, such as `link.price`: a link holds row numbers of a
+    /// table in the same partition.
+    pub fn follow(&self, context: &mut Context, index: usize, held: &mut Table, dotted: &[Sym]) -> Held<()> {
+        for name in dotted {
+            let (stem, column) = match text(*name).iter().position(|c| *c == b'.') {
+                Some(dot) => text(*name).split_at(dot),
+                None => continue,
+            };
+            let link = symbol(stem).ok().and_then(|stem| held.column(stem)).cloned();
+            let Some(Vector { items: Items::Link(target, rows), .. }) = link else { continue };
+            let Some(Value::Func(f)) = context.host.global(target) else { continue };
+            if !matches!(*f, Function::OnDisk { .. }) {
+                continue;
+            }
+            let wanted = symbol(column.get(1..).unwrap_or_default())?;
+            let linked = self.read(context, index, target, Some(&[wanted]))?;
+            let found = linked.column(wanted).ok_or_else(|| QError::no_column(text(wanted)))?;
+            held.names.push(*name);
+            held.columns.push(found.items.gather(&rows[..]).into());
+        }
+        Ok(())
     }
 
     /// Row count of each partition.
@@ -312,7 +335,7 @@ pub(crate) fn shown(context: &mut Context, x: Value) -> Value {
     head(context).unwrap_or(x)
 }
 
-/// Table with the columns and types of one on disk, for `cols`, `meta` and the like.
+/// Table with the columns and types of one on disk, for `cols`, `meta` and the like. A row shows the type of nested columns.
 pub(crate) fn schema(context: &mut Context, x: &Value) -> Held<Option<Table>> {
     let Some(place) = place_of(context, x) else { return Ok(None) };
     if is_path(place) {
@@ -321,7 +344,7 @@ pub(crate) fn schema(context: &mut Context, x: &Value) -> Held<Option<Table>> {
             _ => Err(type_error()),
         };
     }
-    partitions_of(context, place)?.empty(context, place).map(Some)
+    partitions_of(context, place)?.head(context, place, 1).map(Some)
 }
 
 /// `count` of a table on disk; `None` for any other value.

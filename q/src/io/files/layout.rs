@@ -2,7 +2,7 @@
 //! one page and the indices of an enumeration. Formats of older kdb+ releases are read too: enumerations with 32-bit indices,
 //! nested vectors with end offsets, compressed files.
 
-use super::zipped;
+use super::{tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -12,7 +12,7 @@ use crate::verbs::enums;
 use columns::table::symbol::{intern, text};
 use columns::table::wire::attribute;
 use columns::table::{Attr, Element, Items, Sym, Value, Vector};
-use proto::types;
+use proto::{View, types};
 use std::path::Path;
 
 /// Bytes before the items of a simple vector: magic, type, attribute, count.
@@ -33,14 +33,22 @@ const MAPPED_LISTS: i8 = 77;
 pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<Vec<u8>, QError> {
     match y {
         Value::Vector(Vector { attr, items: Items::Enum(name, _) | Items::Link(name, _) }) => {
-            let places = enums::places(context, y)?;
+            let places = match &y {
+                // Without its domain an item is its position.
+                Value::Vector(Vector { items: Items::Link(..), .. }) if context.host.global(*name).is_none() => {
+                    y.clone().plain()
+                }
+                _ => enums::places(context, y)?,
+            };
             Ok(paged(*name, *attr, &crate::verbs::arith::longs(&places.to_items(), types::LONG)?))
         }
         Value::Vector(v) if is_simple(v.items.type_number()) => plain(v),
         _ => {
             let message = wire::message(&y.clone().plain())?;
             let body = message.get(proto::HEADER_BYTES..).unwrap_or_default();
-            Ok([&[0xff, 0x01][..], body].concat())
+            let mut out = [&[0xff, 0x01][..], body].concat();
+            tagged::append(context, y, &mut out)?;
+            Ok(out)
         }
     }
 }
@@ -91,8 +99,10 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
         [0xff, 0x01, 11, attr, _, _, _, _, names @ ..] => symbols(*attr, names),
         [0xff, 0x01, 0, _, _, _, _, _, items @ ..] => list(context, items),
         [0xff, 0x01, body @ ..] => {
-            let header = [1u8; proto::HEADER_BYTES];
-            wire::from_message(&[&header[..], body].concat())
+            let view = View::parse(body, proto::Endian::Little, &proto::Limits::default());
+            let (view, used) = view.map_err(|e| QError::with("badmsg", e.to_string()))?;
+            let value = wire::from_view(&view)?;
+            tagged::restore(context, value, body.get(used..).unwrap_or_default())
         }
         [0xfe, 0x20, t @ (77..), ..] => nested(context, path, *t, bytes),
         [0xfe, 0x20, t, attr, ..] => {
@@ -168,13 +178,13 @@ fn vector(t: i8, attr: Attr, counted: u64, body: &[u8]) -> Result {
 /// Returns the symbols of a domain at these indices, or the indices if the domain is not loaded.
 fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>) -> Result {
     let name = intern(name).map_err(QError::from)?;
-    enums::note(name);
     let items = match context.host.global(name) {
         Some(Value::Vector(Vector { items: Items::Sym(known), .. })) => {
+            enums::note(name);
             let at = |p: &i64| usize::try_from(*p).ok().and_then(|p| known.get(p)).copied().unwrap_or(Sym::NULL);
             Items::Enum(name, places.iter().map(at).collect())
         }
-        _ => Items::Link(name, places.into()),
+        _ => tagged::item(context, name, Value::longs(places))?.to_items(),
     };
     Ok(Vector { attr, items }.into())
 }

@@ -6,6 +6,7 @@ mod kept;
 mod layout;
 mod load;
 pub(crate) mod reach;
+mod tagged;
 mod text;
 mod zipped;
 

@@ -46,7 +46,7 @@ pub(crate) const OF_OPERATORS: [(&str, &str, &str); 8] = [
 ];
 
 /// Internal functions.
-pub(crate) const NUMBERED: [(&str, &str, &str); 30] = [
+pub(crate) const NUMBERED: [(&str, &str, &str); 31] = [
     ("-1!", "-1!x", "hsym: a symbol as that of a file"),
     ("-2!", "-2!x", "attr: the attribute of x"),
     ("-3!", "-3!x", "x as text in one line; .Q.s1"),
@@ -86,6 +86,7 @@ pub(crate) const NUMBERED: [(&str, &str, &str); 30] = [
     ("-30!", "-30!(::)", "defers the response to the client; -30!(handle;isError;x) sends it"),
     ("-31!", "-31!x", "x as JSON; .j.j"),
     ("-33!", "-33!x", "SHA-1 of a text"),
+    ("-105!", "-105!(f;x;g)", "f . x; on an error g[error;backtrace]; .Q.trpd"),
 ];
 
 #[cfg(test)]

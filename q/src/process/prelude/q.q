@@ -71,8 +71,9 @@ csv:","
 .Q.ens:{[dir;t;domain]
   file:$[dir~(::);`;` sv dir,domain];
   if[not[null file]&not()~key file;domain set get file];
-  c:cols[t]where 11h=type each value flip 0!t;
-  r:$[count c;@[t;c;{[d;x]d?x}[domain]];t];
+  c:cols[t]where{$[0h=type x;(0<count x)&all 11h=type each x;11h=type x]}each value flip 0!t;
+  if[not count c;:t];
+  r:@[t;c;{[d;x]$[0h=type x;d?/:x;d?x]}[domain]];
   if[not null file;file set value domain];
   r}
 / time and memory of an application: .Q.ts[f;args]

@@ -5,10 +5,11 @@ use crate::runtime::error::QError;
 use crate::runtime::values::symbol;
 use crate::syntax::ast::{Assign, Code, Kind, Node, highest};
 use crate::syntax::compiled::Compiled;
-use crate::syntax::lex::{Token, parse_error};
+use crate::syntax::lex::{PREFIX, Token, parse_error};
 use crate::syntax::{parse_query, prims, resolve};
 use columns::table::function::{Function, Lambda};
 use columns::table::{Sym, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 impl<'a> Parser<'a> {
@@ -58,7 +59,9 @@ impl<'a> Parser<'a> {
                 let primitive = if glyph == "::" { Some(Value::Null) } else { prims::find_glyph(glyph) };
                 let primitive = primitive.ok_or_else(|| parse_error("unknown operator", at))?;
                 let unary = glyph.len() > 1 && glyph.ends_with(':') && !matches!(glyph, "::" | "0:" | "1:" | "2:");
-                Ok(Term::new(Node::new(at, Kind::Const(primitive)), !unary && glyph != "::"))
+                // In k a verb never is a left operand: `+:{x}'y` flips.
+                let infix = self.is_k || !unary;
+                Ok(Term::new(Node::new(at, Kind::Const(primitive)), infix && glyph != "::"))
             }
             Token::Iterator(i) => {
                 self.advance();
@@ -106,8 +109,11 @@ impl<'a> Parser<'a> {
             Token::Open(b'{') => {
                 let (code, source) = self.lambda()?;
                 let height = highest(&code.body).saturating_add(1);
-                let lambda =
-                    Lambda { source: source.into(), namespace: self.namespace, code: Arc::new(Compiled::ready(code)) };
+                let lambda = Lambda {
+                    source: (*source).into(),
+                    namespace: self.namespace,
+                    code: Arc::new(Compiled::ready(code)),
+                };
                 let node = Node { height, ..Node::new(at, Kind::Const(Value::func(Function::Lambda(lambda)))) };
                 Ok(Term::new(bounded(node)?, false))
             }
@@ -201,7 +207,9 @@ impl<'a> Parser<'a> {
 
     /// `name::expressions` as the whole text defines a view.
     pub(super) fn view(&mut self) -> Result<Option<Node>, QError> {
-        let (Token::Name(name), Token::Glyph("::")) = (self.peek(), self.peek_after()) else { return Ok(None) };
+        let (Token::Name(name), Token::Glyph("::"), false) = (self.peek(), self.peek_after(), self.is_k) else {
+            return Ok(None);
+        };
         let (name, at) = (symbol(name)?, self.position());
         self.advance();
         self.advance();
@@ -275,7 +283,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a lambda from its opening brace; returns its code and its text.
-    pub(super) fn lambda(&mut self) -> Result<(Code, &'a [u8]), QError> {
+    pub(super) fn lambda(&mut self) -> Result<(Code, Cow<'a, [u8]>), QError> {
         let start = self.position();
         if !self.is_open(b'{') {
             return Err(self.unexpected());
@@ -293,8 +301,11 @@ impl<'a> Parser<'a> {
             let end = p.placed(0).map_or(start, |t| t.end);
             p.expect_close(b'}')?;
             let mut code = resolve::lambda(parameters, &mut body, p.namespace)?;
-            code.start = u32::try_from(start).unwrap_or(u32::MAX);
-            Ok((code, p.text.get(start..end).unwrap_or_default()))
+            // The text of a lambda in k begins with the language's mark.
+            let marked = if p.is_k { start.saturating_sub(PREFIX.len()) } else { start };
+            code.start = u32::try_from(marked).unwrap_or(u32::MAX);
+            let text = p.text.get(start..end).unwrap_or_default();
+            Ok((code, if p.is_k { Cow::Owned([PREFIX, text].concat()) } else { Cow::Borrowed(text) }))
         })
     }
 }

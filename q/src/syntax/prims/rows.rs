@@ -118,6 +118,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     unary("idesc", "indices that sort x in descending order", ">:", 0x0a),
     unary("string", "text of each item", "$:", 0x0b),
     unary("count", "number of items, rows or keys", "#:", 0x0d),
+    unary(",:", "makes a list of one item", ",:", 0x0c),
     unary("floor", "greatest whole number not above x", "_:", 0x0e),
     unary("not", "whether x is zero", "~:", 0x0f),
     unary("key", "keys of a dictionary; columns' keys of a table; names in a namespace or directory", "!:", 0x10),

@@ -210,8 +210,8 @@ impl Compiler {
         Ok(())
     }
 
-    /// Compiles the assignment of a local and returns its register.
-    pub(super) fn assign(&mut self, assign: &Assign, at: u32) -> Made<u8> {
+    /// Compiles the assignment of a local and returns the register of its result, which is used only if `is_read`.
+    pub(super) fn assign(&mut self, assign: &Assign, at: u32, is_read: bool) -> Made<u8> {
         let Kind::Local(slot) = assign.target.kind else { return Err(Refused) };
         if assign.pattern || assign.global {
             return Err(Refused);
@@ -219,7 +219,7 @@ impl Compiler {
         let slot = u8::try_from(slot).map_err(|_| Refused)?;
         let appends = assign.through.as_ref().is_some_and(|f| prims::is_glyph(f, ","));
         if appends || !assign.indices.is_empty() {
-            return self.change(assign, slot, at);
+            return self.change(assign, slot, at, is_read);
         }
         let top = self.top;
         match assign.through.as_ref().map(prims::index_of) {
@@ -240,7 +240,7 @@ impl Compiler {
     }
 
     /// Compiles `x[i]:v`, `x[i]op:v` and `x,:v`, in place if `x` is not shared.
-    fn change(&mut self, assign: &Assign, slot: u8, at: u32) -> Made<u8> {
+    fn change(&mut self, assign: &Assign, slot: u8, at: u32, is_read: bool) -> Made<u8> {
         // The caller shares an argument, so each run copies it once: this pays only in a loop.
         if slot < self.parameters && self.loops == 0 {
             return Err(Refused);
@@ -264,6 +264,10 @@ impl Compiler {
         let y = self.operand(index)?;
         self.here = at;
         self.emit(Step::Amend { x: slot, y, value, op });
+        if is_read && op.is_some() {
+            value = self.register()?;
+            self.emit(Step::Item { to: value, x: slot, y });
+        }
         Ok(value)
     }
 }

@@ -1,0 +1,61 @@
+//! The k language: text after `k)` and `.k` files. One grammar serves both languages; here is what k reads differently. A verb without a
+//! left operand is its unary form (`#x` counts, `#'x` counts each), and an expression that ends in a verb is a composition (`*|:`).
+//! Keywords of q keep their meaning.
+
+use super::{Parser, Term, is_open_ended};
+use crate::runtime::error::QError;
+use crate::syntax::ast::{Kind, Node};
+use crate::syntax::lex::Token;
+use crate::syntax::prims;
+use columns::table::Value;
+use columns::table::function::Iterator;
+
+/// The unary form of an operator, `None` for a function that is no operator or has none.
+fn unary(f: &Value) -> Option<Value> {
+    let name =
+        prims::name_of(f).filter(|_| (prims::is_operator(f) || prims::is_glyph(f, ".")) && prims::is_infix(f))?;
+    match name {
+        "0:" => prims::keyword(b"read0"),
+        "1:" => prims::keyword(b"read1"),
+        ":" | "2:" => None,
+        one => prims::find_glyph(&format!("{one}:")),
+    }
+}
+
+impl Parser<'_> {
+    /// What k makes of a verb that begins an expression; the parser stands behind the verb, not at the end.
+    pub(super) fn k_prefix(&mut self, left: &Term) -> Result<Option<Node>, QError> {
+        if !self.is_k || left.bracketed {
+            return Ok(None);
+        }
+        let at = left.node.at as usize;
+        let verb = match &left.node.kind {
+            Kind::Const(f) => unary(f).map(Kind::Const),
+            Kind::Derive(Iterator::Each, f) => match &f.kind {
+                Kind::Const(f) => {
+                    unary(f).map(|f| Kind::Derive(Iterator::Each, Box::new(Node::new(at, Kind::Const(f)))))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(verb) = verb else { return Ok(None) };
+        let verb = Box::new(Node::new(at, verb));
+        let right = self.expression()?;
+        Ok(Some(Node::new(
+            at,
+            match is_open_ended(&right) || self.is_k_verb(&right) {
+                true => Kind::Compose(verb, Box::new(right)),
+                false => Kind::Apply(verb, vec![Some(right)]),
+            },
+        )))
+    }
+
+    /// Whether the expression that ends here is a verb, an operator or a function under an iterator, and no value in brackets: in k what
+    /// stands before it is composed with it.
+    pub(super) fn is_k_verb(&self, right: &Node) -> bool {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        let ends_in_verb = last.is_some_and(|p| matches!(p.token, Token::Glyph(_) | Token::Iterator(_)));
+        self.is_k && ends_in_verb && matches!(right.kind, Kind::Const(_) | Kind::Derive(..))
+    }
+}
