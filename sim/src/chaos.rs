@@ -399,6 +399,7 @@ impl World {
         self.chaotic = false;
         self.storage.set_faults(DiskFaults::default());
         self.storage.wake();
+        self.contest.iter_mut().for_each(super::contest::Contest::heal);
         for cloud in &self.clouds {
             cloud.lock().faults = CloudFaults::default();
         }

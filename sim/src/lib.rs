@@ -10,6 +10,7 @@ mod chaos;
 mod clients;
 mod clock;
 mod cloud;
+mod contest;
 pub mod copies;
 mod day;
 mod disk;

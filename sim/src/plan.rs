@@ -102,6 +102,8 @@ pub struct Plan {
     pub faults: Faults,
     pub durability: Durability,
     pub shared_disk: bool,
+    /// Tickerplants that share the log directory, and a lease if there are several.
+    pub tickerplants: usize,
     /// Interval of batch mode; `None` publishes each update at once.
     pub batch: Option<Duration>,
     pub groups: Vec<GroupPlan>,
@@ -172,6 +174,7 @@ impl Plan {
             faults,
             durability,
             shared_disk: rng.percent(50),
+            tickerplants: 1,
             batch: rng.one_in(6).then_some(Duration::from_millis(200)),
             groups,
             queues,

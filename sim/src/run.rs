@@ -17,6 +17,8 @@ pub struct Options {
     pub seeds: u64,
     pub days: u64,
     pub faults: Faults,
+    /// Tickerplants that share a log directory, and a lease if there are several.
+    pub tickerplants: usize,
     /// Prints every event.
     pub trace: bool,
     pub threads: usize,
@@ -36,21 +38,31 @@ pub struct Failure {
     /// Set if two runs of the seed differ: number of days of the run. To reproduce it, run ten seeds of which this is the tenth, which is
     /// run twice.
     pub differs_in: Option<u64>,
+    /// Tickerplants of the run.
+    pub tickerplants: usize,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {} day {} at {} ns: {}", self.seed, self.day, self.at_ns, self.what)?;
+        let several = match self.tickerplants {
+            1 => String::new(),
+            number => format!(" --tickerplants {number}"),
+        };
         if let Some(days) = self.differs_in {
             let first = self.seed.wrapping_sub(TWICE_EVERY - 1);
             return write!(
                 f,
-                "again: elastick-sim days --seed {first} --seeds {TWICE_EVERY} --days {days} --faults {}",
+                "again: elastick-sim days --seed {first} --seeds {TWICE_EVERY} --days {days} --faults {}{several}",
                 self.faults
             );
         }
         let days = self.day.saturating_add(1);
-        write!(f, "again: elastick-sim days --seed {} --days {days} --faults {} --trace", self.seed, self.faults)
+        write!(
+            f,
+            "again: elastick-sim days --seed {} --days {days} --faults {}{several} --trace",
+            self.seed, self.faults
+        )
     }
 }
 
@@ -78,10 +90,25 @@ pub fn run_seed(
     keep: bool,
     defect: Option<Defect>,
 ) -> Result<(Report, Option<String>), Failure> {
+    run_several(seed, days, faults, (print, keep), defect, 1)
+}
+
+/// As [`run_seed`], with several tickerplants.
+///
+/// # Errors
+/// As [`run_seed`].
+pub fn run_several(
+    seed: u64,
+    days: u64,
+    faults: Faults,
+    (print, keep): (bool, bool),
+    defect: Option<Defect>,
+    tickerplants: usize,
+) -> Result<(Report, Option<String>), Failure> {
     let mut at = (0, 0);
     mutants::plant(defect);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let plan = Plan::of(seed, faults)?;
+        let plan = Plan { tickerplants, ..Plan::of(seed, faults)? };
         let trace = Trace { lines: keep.then(String::new), print, ..Trace::default() };
         let mut world = World::new(seed, plan, trace);
         let plan = format!("{:?}", world.plan);
@@ -104,7 +131,7 @@ pub fn run_seed(
             format!("a panic: {}", text.unwrap_or_default())
         }
     };
-    Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name(), differs_in: None })
+    Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name(), differs_in: None, tickerplants })
 }
 
 /// Runs all seeds, calling `told` after each. Returns the counts of passed seeds, and failures in the order in which they occurred.
@@ -119,9 +146,13 @@ pub fn run(options: &Options, report: impl Fn(Progress<'_>) + Sync) -> (Report, 
             }
             let seed = options.seed.wrapping_add(number);
             let twice = number % TWICE_EVERY == TWICE_EVERY - 1;
-            let mut result = run_seed(seed, options.days, options.faults, options.trace, twice, options.defect);
+            let runs = |print, keep| {
+                let Options { days, faults, defect, tickerplants, .. } = *options;
+                run_several(seed, days, faults, (print, keep), defect, tickerplants)
+            };
+            let mut result = runs(options.trace, twice);
             if let (Ok(first), true) = (&result, twice) {
-                let again = run_seed(seed, options.days, options.faults, false, true, options.defect);
+                let again = runs(false, true);
                 if let Some(failure) = difference(first, again, seed, options) {
                     result = Err(failure);
                 }
@@ -162,6 +193,7 @@ fn difference(first: &Done, second: Result<Done, Failure>, seed: u64, options: &
         what,
         faults: options.faults.name(),
         differs_in: Some(options.days),
+        tickerplants: options.tickerplants,
     };
     match second {
         Err(Failure { day, at_ns, what, .. }) => {
@@ -193,7 +225,16 @@ mod tests {
     use super::*;
 
     fn options() -> Options {
-        Options { seed: 0, seeds: 10, days: 3, faults: Faults::Some, trace: false, threads: 1, defect: None }
+        Options {
+            seed: 0,
+            seeds: 10,
+            days: 3,
+            faults: Faults::Some,
+            tickerplants: 1,
+            trace: false,
+            threads: 1,
+            defect: None,
+        }
     }
 
     /// Text of such a difference, as `elastick-sim days` prints it.
@@ -221,8 +262,15 @@ mod tests {
         let report = differs(&done, Ok((met, done.1.clone())));
         let what = "two runs of one seed have met different things: 0 days, 0 events, 0 whole audits | 1 days, 0 events, 0 whole audits";
         assert_eq!(report, Some(format!("seed 9 day 0 at 0 ns: {what}\n{again}")));
-        let broken =
-            Failure { seed: 9, day: 2, at_ns: 7, what: "a rule".to_string(), faults: "some", differs_in: None };
+        let broken = Failure {
+            seed: 9,
+            day: 2,
+            at_ns: 7,
+            what: "a rule".to_string(),
+            faults: "some",
+            differs_in: None,
+            tickerplants: 1,
+        };
         let what = "only a second run of the seed broke a rule: a rule";
         assert_eq!(differs(&done, Err(broken)), Some(format!("seed 9 day 2 at 7 ns: {what}\n{again}")));
     }

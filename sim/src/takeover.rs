@@ -24,17 +24,30 @@ pub struct OldTick {
     pub host: u32,
 }
 
+impl OldTick {
+    pub fn paused_until_ns(&self) -> u64 {
+        self.paused_until_ns
+    }
+}
+
 impl World {
     /// The server revokes the locks, and another tickerplant starts.
     pub fn take_over(&mut self) {
-        if !self.plan.shared_disk || self.old.is_some() {
+        // Under a lease another one takes over by the lease only.
+        if !self.plan.shared_disk || self.old.is_some() || self.tick.is_none() || self.contest.is_some() {
             return;
         }
-        let Some(tick) = self.tick.take() else { return };
         self.report.fault("log taken over by a second tickerplant");
-        let host = self.tick_host;
-        self.tick_host = FIRST_OTHER_HOST.saturating_add(self.next_process);
-        self.storage.give_up(tick.number, self.tick_host);
+        self.loses_log(FIRST_OTHER_HOST.saturating_add(self.next_process));
+        let ns = self.between(20 * MS, 3 * SECOND);
+        self.after(ns, WorldEvent::TickStarts);
+    }
+
+    /// The server revokes the writer's locks, for a process on the host `next`.
+    pub fn loses_log(&mut self, next: u32) {
+        let Some(tick) = self.tick.take() else { return };
+        let host = std::mem::replace(&mut self.tick_host, next);
+        self.storage.give_up(tick.number, next);
         // The old one itself may run on: only its path to the server need be down.
         let paused_until_ns = match self.rng.percent(50) {
             true => self.now_ns.saturating_add(self.rng.from(100 * MS, 4 * SECOND)),
@@ -46,8 +59,6 @@ impl World {
         self.tick_runs = run.saturating_add(1);
         self.crash = Some(Promise::Power);
         self.taken_over = true;
-        let ns = self.between(20 * MS, 3 * SECOND);
-        self.after(ns, WorldEvent::TickStarts);
         self.after(LOOKS_EVERY_NS, WorldEvent::Fence(run));
     }
 
@@ -63,7 +74,7 @@ impl World {
         let process = self.process(host, process);
         self.enter();
         let waker: Waker = Arc::new(|| {});
-        if self.try_to_start(&process, &waker).is_ok() {
+        if self.try_to_start(&process, &waker, None).is_ok() {
             self.judge(Err(Broken(format!("a second tickerplant was let into {LOG_DIR}"))));
         }
     }

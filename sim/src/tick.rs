@@ -9,14 +9,14 @@ use super::process::Process;
 use super::transitions;
 use super::world::{MS, SECOND, World, WorldEvent};
 use elastick::config::{Damage, RequiredMount};
-use elastick::log::Waker;
+use elastick::log::{Contender, Locked, LogError, Waker};
 use elastick::net::ConnId;
 use elastick::queue::Params;
 use elastick::sys::clock::Clock as _;
 use elastick::tick::plant::{Plant, PlantOptions, StartError};
 use elastick::tick::service::TickService;
 use proto::{Compression, FrameReader, Header, MessageKind, compress};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,9 +44,20 @@ pub struct TickProcess {
 impl World {
     /// An operator or a supervisor starts the tickerplant.
     pub fn tick_starts(&mut self) {
-        if self.tick.is_some() {
+        // Under a lease the process that has it opens the log.
+        if self.tick.is_some() || self.contest.is_some() {
             return;
         }
+        if self.tick_opens(None).is_err() {
+            self.after(SECOND, WorldEvent::TickStarts);
+        }
+    }
+
+    /// Opens the log and serves, under the epoch of a lease if there is one.
+    ///
+    /// # Errors
+    /// The tickerplant does not start; the log's epoch if that is why.
+    pub fn tick_opens(&mut self, epoch: Option<u64>) -> Result<(), Option<u64>> {
         self.tick_runs = self.tick_runs.saturating_add(1);
         self.tick_paused_until_ns = 0;
         let number = self.next_process;
@@ -57,18 +68,21 @@ impl World {
         let of_waker = Arc::clone(&woken);
         let waker: Waker = Arc::new(move || of_waker.store(true, Ordering::Relaxed));
         let codec = self.codec();
-        let plant = match self.try_to_start(&process, &waker) {
+        let plant = match self.try_to_start(&process, &waker, epoch) {
             Ok(plant) => plant,
             Err(error) => {
                 self.trace.say(|| format!("the tickerplant does not start: {error}"));
-                return self.after(SECOND, WorldEvent::TickStarts);
+                return Err(match error {
+                    StartError::Log(LogError::StaleEpoch { stored, .. }) => Some(stored),
+                    _ => None,
+                });
             }
         };
         let (_, watched) = std::sync::mpsc::channel();
         let options = hosts::service_options(codec);
         let service = match TickService::new(&process.env, plant, options, waker, Arc::default(), watched) {
             Ok(service) => service,
-            Err(_) => return self.after(SECOND, WorldEvent::TickStarts),
+            Err(_) => return Err(None),
         };
         let proofs = super::proofs::Seen::of(&service.plant);
         let outbox_most_bytes = usize::try_from(self.plan.tick_limits().outbox_bytes).unwrap_or(usize::MAX);
@@ -99,6 +113,7 @@ impl World {
             self.judge(judged);
         }
         self.after_tick();
+        Ok(())
     }
 
     fn codec(&self) -> proto::Limits {
@@ -111,12 +126,12 @@ impl World {
     }
 
     /// Starts a tickerplant in a process; repairs a damaged log as an operator would.
-    pub fn try_to_start(&mut self, process: &Process, waker: &Waker) -> Result<Plant, StartError> {
+    pub fn try_to_start(&mut self, process: &Process, waker: &Waker, epoch: Option<u64>) -> Result<Plant, StartError> {
         let options = |damage| PlantOptions {
             src: "sym".to_string(),
             dir: Some(PathBuf::from(LOG_DIR)),
             address: None,
-            lease: None,
+            lease: self.contest.is_some().then(|| "sim".to_string()),
             tenure: None,
             copy: None,
             durability: self.plan.durability,
@@ -139,13 +154,23 @@ impl World {
             self.storage.remove(&path);
         }
         let env = || process.env.clone();
-        let started = Plant::start(env(), options(Damage::Stop), Arc::clone(&tables), Arc::clone(waker));
+        let start = |damage, epoch: Option<u64>| {
+            let (options, dir) = (options(damage), Path::new(LOG_DIR));
+            let locked = match epoch {
+                Some(_) => Contender::make(options.log(&process.env, dir, waker)?)?.attempt(epoch)?,
+                None => Locked::take(&options.log(&process.env, dir, waker)?)?,
+            };
+            Plant::start_locked(Some(locked), env(), options, Arc::clone(&tables), Arc::clone(waker))
+        };
+        let started = start(Damage::Stop, epoch);
         let Err(error) = started else { return started };
         self.trace.say(|| format!("the tickerplant does not start: {error}"));
         self.report.fault("start rejected");
         if error.to_string().contains("damage") || error.to_string().contains("bytes") {
             // The operator keeps what precedes the damage.
-            return Plant::start(env(), options(Damage::KeepBefore), tables, Arc::clone(waker));
+            let repaired = start(Damage::KeepBefore, None);
+            // The rejected start has used up the epoch of the lease: the repaired log is opened under the next one.
+            return if epoch.is_some() { Err(error) } else { repaired };
         }
         Err(error)
     }
@@ -389,7 +414,7 @@ impl World {
     }
 
     /// The auditor follows the log.
-    fn audit_log(&mut self) {
+    pub fn audit_log(&mut self) {
         // Writes of a tickerplant that has lost its log no longer count.
         let Some(tick) = self.tick.as_ref().filter(|_| !self.is_old) else { return };
         let Some(log) = tick.service.plant.log() else { return };
@@ -433,6 +458,8 @@ impl World {
             return;
         }
         self.enter();
+        // It may have ended the day in a turn that is cut short; nobody follows yesterday's log later.
+        self.audit_log();
         if let Some(tick) = self.tick.take() {
             self.report.add(&tick.service.plant.stats);
         }

@@ -81,6 +81,8 @@ pub enum WorldEvent {
     Mistake(Mistake),
     /// A table gets a column.
     Schema,
+    /// Several tickerplants contend for the lease.
+    Contention(super::contest::Contention),
     /// A fault ends.
     Over(super::chaos::Passing),
     /// A tickerplant that has lost its log reads the lock file.
@@ -113,6 +115,8 @@ pub struct World {
     pub tick_host: u32,
     /// A tickerplant that has lost its log.
     pub old: Option<OldTick>,
+    /// The tickerplants that share a lease; `None` for a single one.
+    pub contest: Option<super::contest::Contest>,
     /// Whether the old tickerplant is swapped in at present.
     pub is_old: bool,
     /// Whether the next start continues a log that another process may still write.
@@ -184,6 +188,7 @@ impl World {
             tick_paused_until_ns: 0,
             tick_host: TICK_HOST,
             old: None,
+            contest: super::contest::Contest::of(seed, &plan),
             is_old: false,
             taken_over: false,
             crash: None,
@@ -213,7 +218,10 @@ impl World {
             surplus: super::audit::surplus::Surplus::default(),
             plan,
         };
-        world.after(0, WorldEvent::TickStarts);
+        match world.contest {
+            Some(_) => world.after(0, WorldEvent::Contention(super::contest::Contention::Second)),
+            None => world.after(0, WorldEvent::TickStarts),
+        }
         for group in 0..world.clouds.len() {
             world.after(MS, WorldEvent::Cloud(group));
         }
@@ -299,6 +307,7 @@ impl World {
         self.events = later.into_iter().map(|((at, number), event)| ((at.saturating_add(ns), number), event)).collect();
         self.now_ns = self.now_ns.saturating_add(ns);
         self.needed.skip(ns);
+        self.contest.iter_mut().for_each(|contest| contest.skip(ns));
         self.came_ns.values_mut().for_each(|at_ns| *at_ns = at_ns.saturating_add(ns));
         self.day_ended_ns = self.day_ended_ns.map(|at_ns| at_ns.saturating_add(ns));
         for line in self.lines.values_mut() {
@@ -334,6 +343,7 @@ impl World {
             WorldEvent::Fence(run) if run == self.tick_runs => {}
             WorldEvent::Fence(run) => self.at_run(run, |world| world.check_writer(run)),
             WorldEvent::TickStarts => self.tick_starts(),
+            WorldEvent::Contention(event) => self.contends(event),
             WorldEvent::NodeTurn(key, at_ns) => self.node_turn(key, at_ns),
             WorldEvent::Fleet(key, at_ns) => self.fleet_step(key, at_ns),
             WorldEvent::NodeStarts(key) => self.node_starts(key),

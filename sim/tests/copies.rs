@@ -7,7 +7,10 @@ fn each_copy_that_the_lease_names_has_everything_acknowledged() {
     match run(1, 1_000, None, |_| {}) {
         Ok(tally) => {
             println!("{tally}");
-            assert!(tally.acknowledged > 1_000 && tally.leaders > 1_000 && tally.cut_back > 10, "{tally}");
+            assert!(
+                tally.acknowledged > 1_000 && tally.leaders > 1_000 && tally.cut_back > 10 && tally.given_up > 10,
+                "{tally}"
+            );
         }
         Err(broken) => panic!("{broken}"),
     }

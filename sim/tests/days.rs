@@ -7,7 +7,11 @@ fn holds(seed: u64, seeds: u64, faults: Faults) {
 }
 
 fn hold_for(days: u64, seed: u64, seeds: u64, faults: Faults) {
-    let options = Options { seed, seeds, days, faults, trace: false, threads: 2, defect: None };
+    hold_with(1, days, (seed, seeds), faults);
+}
+
+fn hold_with(tickerplants: usize, days: u64, (seed, seeds): (u64, u64), faults: Faults) {
+    let options = Options { seed, seeds, days, faults, tickerplants, trace: false, threads: 2, defect: None };
     let (report, failures) = run(&options, |_| {});
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -101,4 +105,13 @@ fn a_run_of_nothing_is_rejected() {
         assert_eq!(output.status.code(), Some(2), "{count}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(count), "{count} is named");
     }
+}
+
+#[test]
+fn days_of_several_tickerplants_under_a_lease_come_right() {
+    for (tickerplants, seed, seeds) in [(2, 4, 1), (3, 101, 3)] {
+        hold_with(tickerplants, 1, (seed, seeds), Faults::Hell);
+    }
+    // The file of publishers' numbers could not be written: updates were rejected, later ones accepted, and their publisher took all for accepted.
+    hold_with(3, 1, (3_001_165, 1), Faults::Hell);
 }

@@ -363,15 +363,12 @@ impl Auditor {
                     self.allowed_losses = self.allowed_losses.saturating_add(1);
                 }
             }
+            // What is gone says nothing about the order of what the file has in its place.
+            self.find_last_of();
             // No tickerplant opens the log of a day that is over, so its end is not repaired.
             if today == Some(*date) {
                 self.follow(storage, &path, *date)?;
             }
-        }
-        self.last_of.clear();
-        for record in self.days.values().flat_map(|day| &day.records).filter(|record| record.kind == Kind::Update) {
-            let last = self.last_of.entry(record.id >> PUBLISHER_BITS).or_insert(record.id);
-            *last = (*last).max(record.id);
         }
         if self.promise == Promise::Nothing {
             // Buffered updates are lost.
@@ -382,6 +379,15 @@ impl Auditor {
             }
         }
         Ok(())
+    }
+
+    /// Finds the last id of each publisher among the known records.
+    fn find_last_of(&mut self) {
+        self.last_of.clear();
+        for record in self.days.values().flat_map(|day| &day.records).filter(|record| record.kind == Kind::Update) {
+            let last = self.last_of.entry(record.id >> PUBLISHER_BITS).or_insert(record.id);
+            *last = (*last).max(record.id);
+        }
     }
 
     /// Checks at rest that a log has every acknowledged update, and every update that this run of the tickerplant has handled. A handled

@@ -28,6 +28,10 @@ pub fn command() -> Command {
         .arg(count("days", "Days per seed"))
         .arg(count("threads", "Seeds run in parallel"))
         .arg(
+            count("tickerplants", "Tickerplants that share the log directory and, if there are several, a lease")
+                .value_parser(value_parser!(u64).range(1..=3)),
+        )
+        .arg(
             Arg::new("faults")
                 .long("faults")
                 .value_parser(["none", "fleet", "some", "hell"])
@@ -55,6 +59,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         seeds: number("seeds"),
         days: number("days"),
         faults,
+        tickerplants: usize::try_from(number("tickerplants")).unwrap_or(1),
         trace: matches.get_flag("trace"),
         threads: usize::try_from(number("threads")).unwrap_or(1),
         defect: matches.get_one("defect").copied(),

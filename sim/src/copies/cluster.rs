@@ -4,7 +4,7 @@ use super::Tally;
 use super::node::{Disk, Entry, Leading, Node, Process};
 use super::store::{Defect, Late, Store};
 use crate::rng::Rng;
-use elastick::lease::{Epoch, LeaseAction, LeaseEvent, Terms, Unanswered};
+use elastick::lease::{Copies, Epoch, LeaseAction, LeaseEvent, LeaseWrite, Terms, Unanswered};
 use elastick::tick::follow::in_sync::{Event, InSync, Steps};
 use elastick::tick::follow::replicas::Position;
 use std::collections::{BTreeSet, VecDeque};
@@ -131,6 +131,7 @@ impl Cluster {
             86..90 => self.apply_late(),
             90..92 => self.wipe(at),
             92..94 => self.step_down(at),
+            94..96 => self.damage(at),
             _ => self.resume(at),
         }
     }
@@ -167,7 +168,11 @@ impl Cluster {
         let defect = self.defect;
         match action {
             LeaseAction::Read => self.process(at).into_iter().for_each(|process| process.call = Some(None)),
-            LeaseAction::Write(write) => {
+            LeaseAction::Write(mut write) => {
+                let own = self.nodes.get(at).map(|node| node.disk.copy.clone());
+                if let (LeaseWrite::Take { copies, .. }, Some(Defect::NamesBeforeOpening)) = (&mut write, defect) {
+                    *copies = Some(Copies::of(own));
+                }
                 self.process(at).into_iter().for_each(|process| process.call = Some(Some(write.clone())));
             }
             LeaseAction::Lead(epoch) => self.lead(at, epoch),
@@ -192,7 +197,17 @@ impl Cluster {
             let stored = Epoch(node.disk.epoch);
             return self.step(at, LeaseEvent::LogEpoch(stored));
         }
-        (node.disk.epoch, node.disk.is_followers) = (epoch, false);
+        if node.disk.is_damaged {
+            node.disk.is_given_up = true;
+            self.note(format!("h{at} has the lease and cannot open its log"));
+            self.tally.given_up = self.tally.given_up.saturating_add(1);
+            self.kill(at);
+            if self.is_quiet {
+                self.start(at);
+            }
+            return;
+        }
+        (node.disk.epoch, node.disk.has_log, node.disk.is_followers) = (epoch, true, false);
         let in_sync = InSync::new(node.disk.copy.clone(), 1, TIMEOUT_NS);
         let leading = Leading { epoch, in_sync, carried_out: Vec::new(), waiting: Vec::new(), followers: Vec::new() };
         node.process.iter_mut().for_each(|process| process.leading = Some(leading.clone()));
@@ -226,7 +241,7 @@ impl Cluster {
                 LeaseEvent::Wrote(Err(Unanswered))
             }
             Some(write) => {
-                let written = self.store.write(&me, lease_ns, &write, defect);
+                let written = self.store.write(&me, lease_ns, &write);
                 LeaseEvent::Wrote(if fate == 1 { Err(Unanswered) } else { Ok(written) })
             }
         };
@@ -239,7 +254,7 @@ impl Cluster {
         }
         let at = usize::try_from(self.draw.below(self.store.late.len() as u64)).unwrap_or(0);
         let Late { by, write } = self.store.late.remove(at);
-        let written = self.store.write(&by, self.terms.lease_ns, &write, self.defect);
+        let written = self.store.write(&by, self.terms.lease_ns, &write);
         self.note(format!("a late write of {by}: {written:?}"));
     }
 
@@ -269,6 +284,9 @@ impl Cluster {
         if let Some((request, copies)) = record {
             if defect == Some(Defect::ForgetsAtOnce) {
                 leading.carried_out.push(request);
+            }
+            if defect == Some(Defect::KeepsNames) && request == 1 {
+                return leading.carried_out.push(request);
             }
             self.note(format!("h{at} requests that the lease names {copies}"));
             self.step(at, LeaseEvent::Copies { request, copies });
@@ -344,7 +362,7 @@ impl Cluster {
                 self.tally.cut_back = self.tally.cut_back.saturating_add(1);
             }
             node.disk.log.truncate(fork);
-            (node.disk.epoch, node.disk.is_followers) = (theirs.epoch, true);
+            (node.disk.epoch, node.disk.has_log, node.disk.is_followers) = (theirs.epoch, true, true);
         }
         self.note(format!("h{at} follows h{leader} from {fork} on"));
         let leading = self.process(leader).and_then(|process| process.leading.as_mut());
@@ -369,8 +387,17 @@ impl Cluster {
 
     fn start(&mut self, at: usize) {
         let (terms, now_ns) = (self.terms, self.now_ns);
+        if self.nodes.get(at).is_some_and(|node| node.disk.is_given_up) {
+            if !self.is_quiet {
+                return;
+            }
+            self.wipe(at);
+        }
         let Some(node) = self.nodes.get_mut(at) else { return };
         node.drawn = node.drawn.saturating_add(1);
+        if !node.disk.has_log {
+            node.disk.copy = format!("h{at}/{}", node.drawn);
+        }
         let process = Process::start(format!("h{at}/p{}", node.drawn), &node.disk, terms, now_ns);
         let floor = Epoch(node.disk.epoch);
         node.process = Some(process);
@@ -409,19 +436,32 @@ impl Cluster {
     /// The directory of a process that does not run is emptied.
     fn wipe(&mut self, at: usize) {
         let keeps_number = self.defect == Some(Defect::WipesUnnoticed);
-        // What the last of the complete copies has lost is lost; a write on its way may name one that is gone.
-        let is_settled = self.store.late.is_empty();
-        let record = self.store.record.as_ref();
-        let is_named = |node: &&Node| record.is_some_and(|record| record.copies.allow(&node.disk.copy));
-        let is_last =
-            self.nodes.iter().filter(is_named).count() < 2 && self.nodes.get(at).as_ref().is_some_and(is_named);
-        let Some(node) = self.nodes.get_mut(at).filter(|node| node.process.is_none() && !is_last && is_settled) else {
-            return;
-        };
+        let may_go = self.may_go(at);
+        let Some(node) = self.nodes.get_mut(at).filter(|node| node.process.is_none() && may_go) else { return };
         node.drawn = node.drawn.saturating_add(1);
         let copy = if keeps_number { node.disk.copy.clone() } else { format!("h{at}/{}", node.drawn) };
         node.disk = Disk { copy, ..Disk::default() };
         self.note(format!("the directory of h{at} is emptied"));
+    }
+
+    /// Whether a copy can go without the loss of an acknowledged update: another one that the record names is sound.
+    fn may_go(&self, at: usize) -> bool {
+        // A write on its way may name one that is gone.
+        let writes = |node: &Node| node.process.as_ref().is_some_and(|process| matches!(process.call, Some(Some(_))));
+        let is_settled = (self.store.late.is_empty() && !self.nodes.iter().any(writes)) || self.is_quiet;
+        let record = self.store.record.as_ref();
+        let is_named = |node: &Node| record.is_some_and(|record| record.copies.allow(&node.disk.copy));
+        let is_sound = |(other, node): (usize, &Node)| other != at && is_named(node) && !node.disk.is_damaged;
+        let is_last = self.nodes.get(at).is_some_and(is_named) && !self.nodes.iter().enumerate().any(is_sound);
+        is_settled && !is_last
+    }
+
+    /// A record in the middle of a log that is not open to be written is damaged.
+    fn damage(&mut self, at: usize) {
+        let may_go = self.may_go(at) && !self.leads(at);
+        let Some(node) = self.nodes.get_mut(at).filter(|node| may_go && !node.disk.log.is_empty()) else { return };
+        node.disk.is_damaged = true;
+        self.note(format!("the log of h{at} is damaged"));
     }
 
     /// A process ends in order, if its followers are level.

@@ -25,14 +25,17 @@ pub struct Tally {
     pub leaders: u64,
     /// Times that updates were cut off a log because another one had gone on.
     pub cut_back: u64,
+    /// Times that a process took the lease and could not open its log.
+    pub given_up: u64,
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { runs, steps, acknowledged, leaders, cut_back } = self;
+        let Tally { runs, steps, acknowledged, leaders, cut_back, given_up } = self;
         writeln!(
             f,
-            "{runs} runs, {steps} steps: {leaders} leaders, {acknowledged} acknowledged updates, {cut_back} logs cut back"
+            "{runs} runs, {steps} steps: {leaders} leaders, {acknowledged} acknowledged updates, {cut_back} logs cut back, \
+             {given_up} that a new leader could not open"
         )
     }
 }
@@ -85,6 +88,7 @@ pub fn run(first: u64, runs: u64, defect: Option<Defect>, progress: impl Fn(u64)
         all.acknowledged = all.acknowledged.saturating_add(one.acknowledged);
         all.leaders = all.leaders.saturating_add(one.leaders);
         all.cut_back = all.cut_back.saturating_add(one.cut_back);
+        all.given_up = all.given_up.saturating_add(one.given_up);
         if all.runs % 1_000 == 0 {
             progress(all.runs);
         }

@@ -12,10 +12,16 @@ pub struct Disk {
     /// Name of the copy.
     pub copy: String,
     pub log: Vec<Entry>,
+    /// It has a log, with updates or without: before that, each process that starts there gives the copy another number.
+    pub has_log: bool,
     /// Highest epoch that it has seen.
     pub epoch: u64,
     /// It was copied from another one since its process led.
     pub is_followers: bool,
+    /// A record in the middle of its log is damaged: it is copied to, and can not be opened to be led.
+    pub is_damaged: bool,
+    /// A process has found that: none starts here before the directory is emptied.
+    pub is_given_up: bool,
 }
 
 /// A process that leads.
@@ -43,7 +49,7 @@ pub struct Process {
 
 impl Process {
     pub fn start(name: String, disk: &Disk, terms: Terms, now_ns: u64) -> Process {
-        let copy = OwnCopy { name: disk.copy.clone(), is_empty: disk.log.is_empty(), is_followers: disk.is_followers };
+        let copy = OwnCopy { name: disk.copy.clone(), is_empty: !disk.has_log, is_followers: disk.is_followers };
         let lease = Lease::new(name, terms, now_ns).with_copy(Some(copy));
         Process { lease, call: None, leading: None, is_paused: false }
     }

@@ -14,19 +14,22 @@ pub enum Defect {
     IgnoresCopies,
     /// Responses do not wait for followers.
     AcksAlone,
-    /// Who takes the lease leaves the copies of the former owner in the record.
+    /// Who takes the lease never requests that the record names no other copy than its own.
     KeepsNames,
+    /// Who takes the lease names its own copy alone at once, although it may not be able to open its log.
+    NamesBeforeOpening,
     /// A directory that was emptied keeps its number.
     WipesUnnoticed,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 6] = [
+    pub const ALL: [Defect; 7] = [
         Defect::NamesAtJoin,
         Defect::ForgetsAtOnce,
         Defect::IgnoresCopies,
         Defect::AcksAlone,
         Defect::KeepsNames,
+        Defect::NamesBeforeOpening,
         Defect::WipesUnnoticed,
     ];
 }
@@ -54,15 +57,7 @@ impl Store {
         Some(record)
     }
 
-    pub fn write(&mut self, me: &str, lease_ns: u64, write: &LeaseWrite, defect: Option<Defect>) -> Written {
-        let names = self.record.as_ref().map(|record| record.copies.clone());
-        let written = apply(&mut self.record, me, lease_ns, write);
-        if let (LeaseWrite::Take { .. }, Written::Applied, Some(Defect::KeepsNames)) = (write, written, defect)
-            && let (Some(record), Some(names)) = (&mut self.record, names)
-        {
-            let all = names.names().chain(record.copies.names()).cloned();
-            record.copies = Copies::of(all.collect::<Vec<_>>());
-        }
-        written
+    pub fn write(&mut self, me: &str, lease_ns: u64, write: &LeaseWrite) -> Written {
+        apply(&mut self.record, me, lease_ns, write)
     }
 }

@@ -8,7 +8,7 @@ mod store;
 
 pub use explore::{Found, Outcome, check};
 pub use store::Defect;
-pub(crate) use store::apply;
+pub(crate) use store::{apply, read, write};
 
 use elastick::lease::{Terms, TermsError};
 use std::time::Duration;

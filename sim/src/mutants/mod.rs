@@ -3,9 +3,10 @@
 //!
 //! - `tick`: what a tickerplant receives, its connections' ends, its health, and the state with which it starts;
 //! - `node`: what a node receives, why its connections end, and its requests to the fleet;
-//! - `links`: what a tickerplant sends; `disk`: what its disk does. `SkipsOneAtReplay` is in `reading.rs`.
+//! - `links`: what a tickerplant sends; `disk`: what its disk does; `lease`: what the lease's store does. `SkipsOneAtReplay` is in `reading.rs`.
 
 pub mod disk;
+pub mod lease;
 pub mod links;
 pub mod node;
 pub mod tick;
@@ -75,10 +76,20 @@ pub enum Defect {
     NodeDozes,
     /// A node does not report that it skipped an update.
     LeftOutUntold,
+    /// The store of the lease applies a write whatever its condition says.
+    LeaseWithoutCondition,
+    /// A renewal is applied though the record has another version.
+    LeaseRenewedByStaleRead,
+    /// A lease that is given back is deleted, and its epoch with it.
+    LeaseDeletedAtRelease,
+    /// A lease ends by the clock of its writer, which goes before the reader's.
+    LeaseByAnotherClock,
+    /// A tickerplant relies on its whole lease, with no margin for clocks that run at different rates.
+    LeaseWithoutMargin,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 31] = [
+    pub const ALL: [Defect; 36] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -110,6 +121,11 @@ impl Defect {
         Defect::NoGraceAfterRestart,
         Defect::NodeDozes,
         Defect::LeftOutUntold,
+        Defect::LeaseWithoutCondition,
+        Defect::LeaseRenewedByStaleRead,
+        Defect::LeaseDeletedAtRelease,
+        Defect::LeaseByAnotherClock,
+        Defect::LeaseWithoutMargin,
     ];
 }
 

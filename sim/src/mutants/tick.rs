@@ -136,6 +136,7 @@ fn joining(join: Join<Subscription>, defect: Defect) -> Option<Join> {
         group: join.group,
         instance: join.instance,
         process: join.process,
+        owner: join.owner,
         writer: join.writer,
         leaving: join.leaving,
     };
