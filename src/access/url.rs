@@ -43,6 +43,14 @@ impl Url {
         Ok(Url { is_secure, host: host.to_string(), port, path: path.to_string() })
     }
 
+    /// Parses an `http://` or `https://` address.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn of_service(text: &str) -> Result<Url, String> {
+        Url::parse(text, ("http", 80), ("https", 443))
+    }
+
     /// Whether nobody on a network can read or change what is sent there without TLS.
     pub(super) fn is_loopback(&self) -> bool {
         match self.host.parse::<std::net::IpAddr>() {

@@ -1,5 +1,6 @@
 //! `--lease`: where the lease is kept by which one of several tickerplants is active.
 
+use super::swift::SwiftLease;
 use super::units;
 use std::fmt;
 use std::path::PathBuf;
@@ -10,12 +11,14 @@ use std::time::Duration;
 const DYNAMODB: &str = "dynamodb://";
 /// Scheme of a lease under Admiral's rules.
 const ADMIRAL: &str = "admiral:";
+/// Scheme of a lease in Swift.
+const SWIFT: &str = "swift://";
 /// Default duration: another tickerplant takes over some tenths of a second after it.
-const DURATION: Duration = Duration::from_secs(6);
+pub(super) const DURATION: Duration = Duration::from_secs(6);
 /// Renewals within a duration, by default.
-const HEARTBEATS: u32 = 6;
+pub(super) const HEARTBEATS: u32 = 6;
 /// Longest duration: a lease that nobody renews keeps everyone waiting for it.
-const MAX_DURATION: Duration = Duration::from_secs(600);
+pub(super) const MAX_DURATION: Duration = Duration::from_secs(600);
 /// Name of the partition key in the Java Lock Client's tables, by default.
 const KEY_NAME: &str = "key";
 /// DynamoDB's longest partition key and sort key, and the longest name of an attribute.
@@ -31,6 +34,24 @@ pub enum LeaseUrl {
     Table(Box<LeaseTable>),
     /// The record of Admiral's configuration file at this path.
     Admiral(PathBuf),
+    /// An object of Swift, which lacks conditional writes: needs [`LeaseFence`].
+    Swift(Box<SwiftLease>),
+}
+
+/// `--lease-fence`: what keeps a tickerplant from writing that only believes that it has the lease. There is one: the lock and the epoch of the log's
+/// common directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseFence;
+
+impl FromStr for LeaseFence {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LeaseFence, String> {
+        match text {
+            "file:" => Ok(LeaseFence),
+            _ => Err(format!("{text:?} is not a fence: file: (the lock and the epoch of the log's directory)")),
+        }
+    }
 }
 
 /// An item of a DynamoDB table.
@@ -62,9 +83,13 @@ impl FromStr for LeaseUrl {
                 path => Ok(LeaseUrl::Admiral(path.into())),
             };
         }
+        if let Some(rest) = text.strip_prefix(SWIFT) {
+            return Ok(LeaseUrl::Swift(Box::new(SwiftLease::read(text, rest)?)));
+        }
         let Some(rest) = text.strip_prefix(DYNAMODB) else {
             return Err(format!(
-                "{text:?} is not a lease: file: (the lock of the log's directory), dynamodb://TABLE/KEY or admiral:FILE.yaml"
+                "{text:?} is not a lease: file: (the lock of the log's directory), dynamodb://TABLE/KEY, admiral:FILE.yaml or \
+                 swift://HOST/CONTAINER/KEY"
             ));
         };
         let wrong = |what: &str| format!("{text:?}: {what}; write it like dynamodb://TABLE/KEY?region=eu-west-1");
@@ -133,6 +158,7 @@ impl fmt::Display for LeaseUrl {
             LeaseUrl::File => f.write_str("file:"),
             LeaseUrl::Table(table) => f.write_str(&table.text),
             LeaseUrl::Admiral(path) => write!(f, "{ADMIRAL}{}", path.display()),
+            LeaseUrl::Swift(lease) => f.write_str(&lease.text),
         }
     }
 }
@@ -142,7 +168,7 @@ fn sized(text: &str, max_bytes: usize) -> bool {
 }
 
 /// Replaces `%XX` by its byte.
-fn decoded(text: &str) -> Option<String> {
+pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -197,6 +223,8 @@ mod tests {
     fn wrong_urls_are_rejected_with_the_reason() {
         for (text, reason) in [
             ("redis://x/y", "is not a lease"),
+            ("swift://host/leases", "there is no key"),
+            ("swift:host/leases/k", "is not a lease"),
             ("dynamodb://leases", "there is no key"),
             ("dynamodb://leases/", "the key"),
             ("dynamodb://a b/tick", "letters, digits"),
@@ -213,5 +241,7 @@ mod tests {
         assert_eq!("file:".parse(), Ok(LeaseUrl::File));
         assert_eq!("admiral:a/b.yaml".parse(), Ok(LeaseUrl::Admiral("a/b.yaml".into())));
         assert!("admiral:".parse::<LeaseUrl>().is_err());
+        assert_eq!("file:".parse(), Ok(LeaseFence));
+        assert!("none".parse::<LeaseFence>().is_err_and(|error| error.contains("is not a fence")));
     }
 }

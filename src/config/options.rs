@@ -4,10 +4,11 @@ use super::address::{Address, Listen};
 use super::addresses::Addresses;
 use super::audit::{self, AuditQueries};
 use super::durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
-use super::lease::LeaseUrl;
+use super::lease::{LeaseFence, LeaseUrl};
 use super::limits::LIMITS;
 use super::logging::{self, LogFormat};
 use super::mount::RequiredMount;
+use super::owner_lease::OwnerUrl;
 use super::position::{self, LogPosition};
 use super::tls::TlsMode;
 use super::units::{self, RollTime};
@@ -24,8 +25,10 @@ pub enum Program {
     Feed,
     Failover,
     Fleet,
+    Gc,
     Lease,
     Log,
+    Plan,
     Q,
     Demo,
     Passwd,
@@ -42,8 +45,10 @@ impl Program {
             Program::Feed => "feed",
             Program::Failover => "failover",
             Program::Fleet => "fleet",
+            Program::Gc => "gc",
             Program::Lease => "lease",
             Program::Log => "log",
+            Program::Plan => "plan",
             Program::Q => "q",
             Program::Demo => "demo",
             Program::Passwd => "passwd",
@@ -159,7 +164,7 @@ pub(super) const BLANK: OptionSpec = OptionSpec {
     check: |_| Ok(()),
 };
 
-use Program::{Audit, Demo, Failover, Feed, Fleet, Lease, Log, Q, Rdb, Tick};
+use Program::{Audit, Demo, Failover, Feed, Fleet, Gc, Lease, Log, Plan, Q, Rdb, Tick};
 
 options! {
     SRC: String = units::name, "src" position 1, value "SRC", default Some("sym"), programs &[Tick];
@@ -167,10 +172,10 @@ options! {
     DIR: PathBuf = units::path, "dir" position 2, value "DIR", programs &[Tick];
         "Directory of the log; without it nothing is logged (as in kdb+tick)";
     TICKERPLANT: Addresses = units::addresses, "tickerplant" position 1, value "HOST:PORT[:USER:PASSWORD][,...]",
-        default Some(":5010"), programs &[Rdb, Feed, Failover];
+        default Some(":5010"), programs &[Rdb, Feed, Failover, Gc];
         "Address of the tickerplant, in kdb+'s form; tcps://HOST:PORT uses TLS. With several, in a list or behind one name, the active one \
          is used";
-    LOGIN_FILE: PathBuf = units::path, "login-file" value "FILE", programs &[Tick, Rdb, Feed, Failover, Q];
+    LOGIN_FILE: PathBuf = units::path, "login-file" value "FILE", programs &[Tick, Rdb, Feed, Failover, Gc, Q];
         "File with one line, user:password, for the address: a password on the command line is visible to every user \
          of the machine";
     SERVER: String = units::name, "server" position 1, value "HOST:PORT[:USER:PASSWORD][,...]|FILE", programs &[Q];
@@ -178,10 +183,10 @@ options! {
     CONFIG: PathBuf = units::path, "config" value "FILE", programs &Program::ALL;
         "TOML file: keys are the long option names, for all programs or under [tick], [rdb], ...";
     LOG_FILTER: Targets = logging::filter, "log-filter" value "LEVEL", default Some("info"), variables &["ELASTICK_LOG"],
-        programs &[Tick, Rdb, Feed, Failover, Fleet, Log, Q, Demo];
+        programs &[Tick, Rdb, Feed, Failover, Gc, Fleet, Log, Q, Demo, Plan];
         "Which log lines go to standard error: a level (error, warn, info, debug, trace, off), or warn,elastick::net=debug";
     LOG_FORMAT: LogFormat = logging::format, "log-format" value "FORMAT", default Some("text"),
-        programs &[Tick, Rdb, Feed, Failover, Fleet, Log, Q, Demo];
+        programs &[Tick, Rdb, Feed, Failover, Gc, Fleet, Log, Q, Demo, Plan];
         "Format of log lines: text, or json (one object per line)";
     PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010"), programs &[Tick];
         "Port to listen on: [rp,][host:]port, lo/hi for a range, 0 or 0W for any free port";
@@ -199,19 +204,19 @@ options! {
     TLS: TlsMode = units::tls, "tls" letter Some('E'), value "0|1|2", default Some("0"), programs &[Tick, Rdb];
         "Connections to the port: 0 plain, 1 plain and TLS, 2 TLS only (Unix sockets stay plain)";
     TLS_CERT: String = units::text, "tls-cert" value "FILE", empty true,
-        variables &["KX_SSL_CERT_FILE", "SSL_CERT_FILE"], programs &[Tick, Rdb, Feed, Failover, Q];
+        variables &["KX_SSL_CERT_FILE", "SSL_CERT_FILE"], programs &[Tick, Rdb, Feed, Failover, Gc, Q];
         "Own certificate for TLS, in PEM, with the intermediate ones after it; read again when it changes, or on SIGHUP";
     TLS_KEY: String = units::text, "tls-key" value "FILE", empty true,
-        variables &["KX_SSL_KEY_FILE", "SSL_KEY_FILE"], programs &[Tick, Rdb, Feed, Failover, Q];
+        variables &["KX_SSL_KEY_FILE", "SSL_KEY_FILE"], programs &[Tick, Rdb, Feed, Failover, Gc, Q];
         "Private key of the own certificate, in PEM";
     TLS_CA: String = units::text, "tls-ca" value "FILE", empty true,
-        variables &["KX_SSL_CA_CERT_FILE", "SSL_CA_CERT_FILE"], programs &[Tick, Rdb, Feed, Failover, Q];
+        variables &["KX_SSL_CA_CERT_FILE", "SSL_CA_CERT_FILE"], programs &[Tick, Rdb, Feed, Failover, Gc, Q];
         "Trusted certificates, in PEM, for servers and clients; without it those of the system, for servers only";
     TLS_VERIFY_CLIENT: bool = units::yes_or_no, "tls-verify-client" value "YES|NO", default Some("NO"),
         variables &["KX_SSL_VERIFY_CLIENT", "SSL_VERIFY_CLIENT"], programs &[Tick, Rdb, Q];
         "Whether TLS clients must send a trusted certificate (mutual TLS)";
     TLS_VERIFY_SERVER: bool = units::yes_or_no, "tls-verify-server" value "YES|NO", default Some("YES"),
-        variables &["KX_SSL_VERIFY_SERVER", "SSL_VERIFY_SERVER"], programs &[Tick, Rdb, Feed, Failover, Q];
+        variables &["KX_SSL_VERIFY_SERVER", "SSL_VERIFY_SERVER"], programs &[Tick, Rdb, Feed, Failover, Gc, Q];
         "Whether the certificate of a server at a tcps:// address is verified: its issuer, host name and dates";
     QUERY_TIME: Duration = units::seconds, "query-time" letter Some('T'), value "SECONDS", default Some("0"),
         programs &[Tick, Rdb];
@@ -326,7 +331,15 @@ options! {
         "What decides which of several tickerplants with one log, or with copies of it (--follow), is active; the others are passive, answer .u.state[] and say who is active. \
          file: = the log's own lock. dynamodb://TABLE/KEY[?region=R&endpoint=URL&duration=6s&heartbeat=1s] = a lease in that table, \
          which an active one that hangs or is cut off loses too; the log's lock is taken after it. admiral:FILE.yaml = the same by \
-         the rules and the file of Admiral's pods";
+         the rules and the file of Admiral's pods. swift://HOST[:PORT]/CONTAINER/KEY?account=A or ?user=U&key-file=F = an object of Swift, \
+         which only says who is alive: needs --lease-fence file:";
+    LEASE_FENCE: LeaseFence = units::lease_fence, "lease-fence" value "file:", programs &[Tick];
+        "For --lease swift://, whose writes are not atomic: several tickerplants may believe that they have the lease, and the lock and the epoch of the \
+         log decide which one writes. All have the same DIR. Other leases need no option, the log always fences them";
+    OWNER_LEASE: OwnerUrl = units::owner_lease, "owner-lease" value "URL", programs &[Rdb, Gc];
+        "Where each node keeps a lease that says that its process is there, so that elastick gc finds the windows of nodes whose hosts hang or \
+         are cut off. swift://HOST[:PORT]/CONTAINER?account=A or ?user=U&key-file=F, dynamodb://TABLE/PREFIX, or file:DIR for one host; each with \
+         expire=15s&renew=3s&validity=3s. No node stops without its lease";
     LEASE_FAILSAFE: bool = units::switch, "lease-failsafe" programs &[Tick];
         "Stay active while the store of the lease does not answer, by the lock of the log alone; without it the tickerplant steps down before \
          the lease ends";
@@ -394,7 +407,7 @@ options! {
         "First update, by its index, or by a time: 02:00, 09:30:00.5 or 2026.11.21D02:00, as in the first column";
     TO: LogPosition = position::log_position, "to" value "INDEX|HH:MM", programs &[Log];
         "Update to stop before, by its index or a time; by default the end of the log";
-    DRY_RUN: bool = units::switch, "dry-run" programs &[Log, Failover];
+    DRY_RUN: bool = units::switch, "dry-run" programs &[Log, Failover, Gc];
         "Print what would be done, and do nothing";
     SUCCESSOR: Address = units::address, "to" value "HOST:PORT", programs &[Failover];
         "The tickerplant that takes over, one of the list; by default the passive one that lacks nothing and is named first";
@@ -420,7 +433,7 @@ options! {
         "Records from this time on, in UTC: 2026-11-24, or 2026-11-24T09:30:00";
     AUDIT_UNTIL: String = audit::time, "until" value "DATETIME", programs &[Audit];
         "Records before this time, in UTC";
-    JSON: bool = units::switch, "json" programs &[Log, Feed, Failover, Lease, Demo, Audit];
+    JSON: bool = units::switch, "json" programs &[Log, Feed, Failover, Gc, Lease, Demo, Audit, Plan];
         "Print JSON instead of text tables";
     FEED_RATE: f64 = units::positive, "rate" value "N", default Some("1000"), programs &[Feed];
         "Updates per second; the average of a simulated day";

@@ -3,8 +3,9 @@
 use super::address::{Address, Listen};
 use super::addresses::Addresses;
 use super::durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
-use super::lease::LeaseUrl;
+use super::lease::{LeaseFence, LeaseUrl};
 use super::mount::RequiredMount;
+use super::owner_lease::OwnerUrl;
 use super::tls::TlsMode;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -401,6 +402,14 @@ pub fn yes_or_no(text: &str) -> Result<bool, String> {
 
 /// URL of a lease.
 pub fn lease(text: &str) -> Result<LeaseUrl, String> {
+    text.parse()
+}
+
+pub fn lease_fence(text: &str) -> Result<LeaseFence, String> {
+    text.parse()
+}
+
+pub fn owner_lease(text: &str) -> Result<OwnerUrl, String> {
     text.parse()
 }
 

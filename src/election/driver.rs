@@ -7,8 +7,8 @@ use super::tenure::{Ends, Known, Tenure, View};
 use crate::env::Env;
 use crate::env::task::{Due, Running, Task};
 use crate::lease::{
-    Copies, Epoch, Lease, LeaseAction, LeaseEvent, LeaseRecord, LeaseWrite, Left, OwnCopy, OwnerName, Standing, Terms,
-    Unanswered,
+    Copies, CopyName, Epoch, Lease, LeaseAction, LeaseEvent, LeaseRecord, LeaseWrite, Left, OwnCopy, OwnerName,
+    Standing, Terms, Unanswered,
 };
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -67,6 +67,16 @@ impl Election {
         self.event(LeaseEvent::LogEpoch(epoch));
     }
 
+    /// The directory, which other processes share, has this log ([`LeaseEvent::OwnLog`]).
+    pub fn own_log(&self, log: CopyName) {
+        self.event(LeaseEvent::OwnLog(log));
+    }
+
+    /// The process leaves the lease alone, or competes for it again ([`LeaseEvent::Pause`]).
+    pub fn pause(&self, is_paused: bool) {
+        self.event(LeaseEvent::Pause(is_paused));
+    }
+
     /// Lets the record name these copies of the log, while this process holds the lease. [`View::named`] has the number of the last request
     /// that was carried out.
     pub fn name_copies(&self, request: u64, copies: Copies) {
@@ -83,10 +93,10 @@ impl Election {
         self.event(LeaseEvent::Closed);
     }
 
-    /// Gives the lease back and takes no other one, before the process ends. The log is closed. Waits for the store, no longer than a lease
-    /// lasts; returns whether the store has answered.
-    pub fn leave(&self) -> bool {
-        self.hand_over(None)
+    /// Gives the lease back and takes no other one, before the process ends. The log is closed. Waits for the store, no longer than `most`;
+    /// returns whether the store has answered.
+    pub fn leave(&self, most: Duration) -> bool {
+        self.release(None, most)
     }
 
     /// After the process had to step down and has closed the log: gives back what it may still have of the lease, within `most`.
@@ -95,12 +105,16 @@ impl Election {
         self.tenure.settled(most);
     }
 
-    /// As [`Election::leave`], and keeps the lease for `successor` while the record protects it.
+    /// As [`Election::leave`], and keeps the lease for `successor` while the record protects it. Waits no longer than a lease lasts.
     pub fn hand_over(&self, successor: Option<OwnerName>) -> bool {
+        self.release(successor, Duration::from_nanos(self.terms.lease_ns))
+    }
+
+    fn release(&self, successor: Option<OwnerName>, most: Duration) -> bool {
         for event in [LeaseEvent::Pause(true), LeaseEvent::StepDown { successor }, LeaseEvent::Closed] {
             self.event(event);
         }
-        self.tenure.settled(Duration::from_nanos(self.terms.lease_ns))
+        self.tenure.settled(most)
     }
 
     fn event(&self, event: LeaseEvent) {
@@ -183,7 +197,12 @@ impl Driver {
                     (self.view.lead, self.view.left) = (Some(epoch), None);
                 }
                 LeaseAction::Copies { request, copies } => {
-                    tracing::info!("copies of the log with every acknowledged update, as the lease has it: {copies}");
+                    match copies.is_common() {
+                        true => tracing::info!("the lease is one of this log: {copies}"),
+                        false => tracing::info!(
+                            "copies of the log with every acknowledged update, as the lease has it: {copies}"
+                        ),
+                    }
                     self.view.named = request;
                 }
                 LeaseAction::Danger { left_ns } => {

@@ -7,7 +7,9 @@ mod driver;
 #[cfg(feature = "aws")]
 pub mod dynamodb;
 mod input;
+pub mod owner;
 mod store;
+pub mod swift;
 mod tenure;
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ pub trait Store: Send {
     /// See [`StoreError`].
     fn read(&mut self, within: Duration) -> Result<Option<LeaseRecord>, StoreError>;
 
-    /// Applies a write if its condition holds, whole or not at all.
+    /// Applies a write if its condition holds, whole or not at all. In Swift ([`super::swift`]) another write may come between the check and the write:
+    /// that store is only for tickerplants that the log fences.
     ///
     /// # Errors
     /// See [`StoreError`].

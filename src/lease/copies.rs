@@ -8,9 +8,16 @@ pub type CopyName = String;
 
 /// Stands for every copy.
 const ANY: &str = "*";
+/// Begins the name of a log that tickerplants with a common directory share.
+const COMMON: &str = "log:";
 
-/// Copies that a record names: any of them may be continued without losing an acknowledged update. A record without copies is one of tickerplants
-/// with a common directory.
+/// Name of the log in a common directory: its source, and the identity that the directory has kept since its first log.
+pub fn common_log(src: &str, id: impl fmt::Display) -> CopyName {
+    format!("{COMMON}{src}/{id}")
+}
+
+/// Copies that a record names: any of them may be continued without losing an acknowledged update. Tickerplants with a common directory name its log
+/// ([`common_log`]), or nothing before they have opened it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Copies(BTreeSet<CopyName>);
 
@@ -28,9 +35,19 @@ impl Copies {
         self.0.is_empty()
     }
 
+    /// Whether the record is one of tickerplants with a common directory.
+    pub fn is_common(&self) -> bool {
+        self.0.is_empty() || self.0.iter().any(|name| name.starts_with(COMMON))
+    }
+
+    /// Whether any copy may be continued.
+    pub fn are_any(&self) -> bool {
+        self.0.contains(ANY)
+    }
+
     /// Whether a copy is among these.
     pub fn allow(&self, name: &str) -> bool {
-        self.0.contains(name) || self.0.contains(ANY)
+        self.0.contains(name) || self.are_any()
     }
 
     pub fn names(&self) -> impl Iterator<Item = &CopyName> {
@@ -40,7 +57,7 @@ impl Copies {
 
 impl fmt::Display for Copies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.contains(ANY) {
+        if self.are_any() {
             return f.write_str("any");
         }
         for (at, name) in self.0.iter().enumerate() {

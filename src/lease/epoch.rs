@@ -13,7 +13,8 @@ pub struct Epoch(pub u64);
 impl Epoch {
     /// Next epoch; `None` on overflow.
     pub fn next(self) -> Option<Epoch> {
-        self.0.checked_add(1).map(Epoch)
+        // The greatest number of a store is its end.
+        self.0.checked_add(1).filter(|next| *next < i64::MAX.unsigned_abs()).map(Epoch)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Events and actions of a lease.
 
-use super::copies::Copies;
+use super::copies::{Copies, CopyName};
 use super::epoch::Epoch;
 use super::record::{LeaseRecord, LeaseWrite, OwnerName};
 
@@ -37,6 +37,8 @@ pub enum LeaseEvent {
     Closed,
     /// The active process wants the record to name these copies. Requests are numbered from 1.
     Copies { request: u64, copies: Copies },
+    /// The process's directory, which it shares with others, has this log ([`super::common_log`]).
+    OwnLog(CopyName),
     /// Whether a passive process must leave the lease alone.
     Pause(bool),
 }

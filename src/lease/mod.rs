@@ -5,6 +5,7 @@ mod barrier;
 mod copies;
 mod epoch;
 mod event;
+pub mod owner;
 mod process;
 mod record;
 mod terms;
@@ -12,8 +13,8 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use barrier::Barrier;
-pub use copies::{Copies, CopyName, OwnCopy};
+pub use barrier::{Barrier, address_of};
+pub use copies::{Copies, CopyName, OwnCopy, common_log};
 pub use epoch::{Epoch, Fence, Fenced};
 pub use event::{LeaseAction, LeaseEvent, Left, Unanswered, Written};
 pub use process::{Lease, Standing};

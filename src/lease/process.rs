@@ -1,7 +1,7 @@
 //! The lease of one process: when it calls the store, becomes active and steps down.
 
 use super::barrier::{Barrier, barrier};
-use super::copies::{Copies, OwnCopy};
+use super::copies::{Copies, CopyName, OwnCopy};
 use super::epoch::Epoch;
 use super::event::{LeaseAction, LeaseEvent, Left, Unanswered, Written};
 use super::record::{LeaseRecord, LeaseWrite, OwnerName, RecordVersion};
@@ -40,9 +40,9 @@ struct Owned {
     is_unsure: bool,
     is_in_danger: bool,
     is_held: bool,
-    /// Copies that the record names, as far as is known, and those that it is to name.
-    copies: Copies,
-    wanted: Copies,
+    /// Copies that the record names, as far as is known, and those that it is to name, once there is a request.
+    copies: Option<Copies>,
+    wanted: Option<Copies>,
     /// The request for them, until it is known to be carried out.
     request: Option<u64>,
 }
@@ -79,6 +79,8 @@ pub struct Lease {
     terms: Terms,
     /// The own copy of the log; `None` where there is one log.
     copy: Option<OwnCopy>,
+    /// The log in a common directory, once it is known.
+    log: Option<CopyName>,
     /// Since when a process without a log has found no record.
     absent_since_ns: Option<u64>,
     /// Versions drawn so far; with the name, which no other process has, they are unique.
@@ -103,6 +105,7 @@ impl Lease {
             me,
             terms,
             copy: None,
+            log: None,
             absent_since_ns: None,
             drawn: 0,
             floor: Epoch::default(),
@@ -128,14 +131,9 @@ impl Lease {
     pub fn barrier(&self) -> Option<Barrier> {
         let is_followers = self.copy.as_ref().is_some_and(|copy| copy.is_followers);
         match self.seen() {
-            Some((record, _)) => barrier(self.copy.as_ref(), record, &self.me),
+            Some((record, _)) => barrier((self.copy.as_ref(), self.log.as_ref()), record, &self.me),
             None => (is_followers && self.absent_since_ns.is_some()).then_some(Barrier::GoesSecond),
         }
-    }
-
-    /// Copies that a record names once this process has taken the lease.
-    fn own_copies(&self) -> Option<Copies> {
-        self.copy.as_ref().map(|copy| Copies::of([copy.name.clone()]))
     }
 
     pub fn standing(&self) -> Standing {
@@ -231,9 +229,15 @@ impl Lease {
             }
             LeaseEvent::Copies { request, copies } => {
                 if let Role::Active(owned) = &mut self.role {
-                    (owned.wanted, owned.request) = (copies, Some(request));
+                    (owned.wanted, owned.request) = (Some(copies), Some(request));
                     self.next_ns = now_ns;
                 }
+            }
+            LeaseEvent::OwnLog(log) => {
+                if self.log.as_ref() != Some(&log) && matches!(self.role, Role::Passive { .. }) {
+                    self.next_ns = now_ns;
+                }
+                self.log = Some(log);
             }
             LeaseEvent::Pause(is_paused) => self.is_paused = is_paused,
         }
@@ -301,7 +305,7 @@ impl Lease {
                 None => return self.step_down(Left::NoEpoch, None, actions),
             },
             Role::Active(owned) => {
-                let copies = Some(&owned.wanted).filter(|wanted| **wanted != owned.copies).cloned();
+                let copies = owned.wanted.clone().filter(|wanted| owned.copies.as_ref() != Some(wanted));
                 Some(LeaseWrite::Renew { from: owned.version.clone(), version: draw(me, drawn), copies })
             }
             Role::Closing(Closing { owned: Some(owned), successor, .. }) => {
@@ -353,8 +357,10 @@ impl Lease {
     /// A passive process has read the record: waits, or takes the lease.
     fn found(&mut self, record: Option<LeaseRecord>, now_ns: u64, actions: &mut Vec<LeaseAction>) {
         self.next_ns = now_ns.saturating_add(self.terms.poll_ns);
-        let (copies, may_take) = (self.own_copies(), !self.is_paused);
-        let is_barred = record.as_ref().is_some_and(|record| barrier(self.copy.as_ref(), record, &self.me).is_some());
+        let may_take = !self.is_paused;
+        let is_barred = record
+            .as_ref()
+            .is_some_and(|record| barrier((self.copy.as_ref(), self.log.as_ref()), record, &self.me).is_some());
         let Role::Passive { seen } = &mut self.role else { return };
         let Some(record) = record else {
             *seen = None;
@@ -369,6 +375,9 @@ impl Lease {
             let may_create = may_take && is_in_time;
             if let Some(epoch) = self.floor.next().filter(|_| may_create) {
                 let version = draw(&self.me, &mut self.drawn);
+                // A directory without a log has another name at the next start, and nothing to lose.
+                let name = |copy: &OwnCopy| if copy.is_empty { Copies::any() } else { Copies::of([copy.name.clone()]) };
+                let copies = self.copy.as_ref().map(name);
                 self.send(Some(LeaseWrite::Create { version, epoch, copies }), now_ns, actions);
             }
             return;
@@ -394,7 +403,8 @@ impl Lease {
             was_released: record.is_released,
             version: draw(&self.me, &mut self.drawn),
             epoch,
-            copies,
+            // They stay complete until this process has opened its log and acknowledges something.
+            copies: None,
         });
         *seen = Some(Seen { record, since_ns });
         if write.is_some() {
@@ -441,8 +451,7 @@ impl Lease {
         actions: &mut Vec<LeaseAction>,
     ) {
         let is_fresh = now_ns.saturating_sub(sent_ns) < self.terms.usable_ns();
-        let copies = self.own_copies().unwrap_or_default();
-        let owned_now = || Owned::new(version.clone(), epoch, sent_ns, copies.clone());
+        let owned_now = || Owned::new(version.clone(), epoch, sent_ns);
         let declined = if matches!(self.role, Role::Passive { .. }) { self.declined.take() } else { None };
         match (answer, &mut self.role) {
             (Ok(Written::Applied), Role::Passive { .. }) if declined.is_some() || self.is_paused => {
@@ -503,7 +512,7 @@ impl Lease {
             Ok(Written::Applied) => {
                 (owned.version, owned.sent_ns, owned.is_unsure) = (version, sent_ns, false);
                 owned.attempts.clear();
-                owned.copies = copies.unwrap_or_else(|| owned.copies.clone());
+                owned.copies = copies.or_else(|| owned.copies.take());
                 owned.confirm_copies(actions);
                 let heartbeat_ns = sent_ns.saturating_add(terms.heartbeat_ns);
                 self.next_ns = if owned.request.is_none() { heartbeat_ns } else { now_ns };
@@ -540,7 +549,7 @@ impl Lease {
 }
 
 impl Owned {
-    fn new(version: RecordVersion, epoch: Epoch, sent_ns: u64, copies: Copies) -> Owned {
+    fn new(version: RecordVersion, epoch: Epoch, sent_ns: u64) -> Owned {
         Owned {
             version,
             epoch,
@@ -549,16 +558,19 @@ impl Owned {
             is_unsure: false,
             is_in_danger: false,
             is_held: false,
-            wanted: copies.clone(),
-            copies,
+            copies: None,
+            wanted: None,
             request: None,
         }
     }
 
     /// The record has got another version, which is known: writes that were sent before have none to apply to any more.
     fn confirm_copies(&mut self, actions: &mut Vec<LeaseAction>) {
-        if let Some(request) = self.request.take_if(|_| self.wanted == self.copies) {
-            actions.push(LeaseAction::Copies { request, copies: self.copies.clone() });
+        if self.wanted.is_none() || self.wanted != self.copies {
+            return;
+        }
+        if let (Some(request), Some(copies)) = (self.request.take(), self.copies.clone()) {
+            actions.push(LeaseAction::Copies { request, copies });
         }
     }
 
@@ -572,7 +584,7 @@ impl Owned {
             self.sent_ns = (*sent_ns).min(now_ns);
             self.attempts.clear();
         }
-        self.copies = record.copies;
+        self.copies = Some(record.copies);
         self.confirm_copies(actions);
         (self.version, self.epoch) = (record.version, record.epoch.max(self.epoch));
         true

@@ -2,8 +2,9 @@
 
 use super::error::LogError;
 use super::holder::{Holder, describe};
+use super::identity::LogId;
 use super::index::SideFile;
-use super::lock::{read_address, read_holder};
+use super::lock::{read_address, read_holder, read_identity};
 use super::name::{lock_path, logs_of, side_path};
 use crate::env::Disk;
 use std::io;
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Active {
     pub epoch: u64,
+    /// Identity of the directory's logs.
+    pub id: Option<LogId>,
     /// Process, host and epoch, in words.
     pub process: String,
     /// Where it is reached, `HOST:PORT`; `None` if it did not say.
@@ -37,11 +40,12 @@ impl Active {
             Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        let id = read_identity(disk, dir, src)?;
         let address = read_address(disk, &path, holder.epoch)?;
         let log = logs_of(disk, dir, src).map_err(LogError::io(dir, "list"))?.pop().map(|(_, log)| log);
         let end = log.as_ref().and_then(|log| SideFile::open(disk, &side_path(log))?.end());
         let Holder { epoch, clean: is_closed, .. } = holder;
         let process = describe(Some(&holder));
-        Ok(Some(Active { epoch, process, address, is_closed, log, updates: end.map_or(0, |end| end.index) }))
+        Ok(Some(Active { epoch, id, process, address, is_closed, log, updates: end.map_or(0, |end| end.index) }))
     }
 }

@@ -8,15 +8,18 @@ use crate::env::{LogFile, Open};
 use crate::sys::fs::Place;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A process that wants the lock of another one. It keeps the lock file open and never creates one: if the path leads elsewhere, because the
 /// directory was moved, unmounted or emptied, a lock there would not be that of the log.
 pub struct Contender {
     options: LogOptions,
     path: PathBuf,
-    file: Arc<dyn LogFile>,
+    /// Keeps the file's place from being given to another one.
+    _file: Arc<dyn LogFile>,
     place: Place,
+    /// The file as it was opened for an attempt that failed, locked if only the log or the epoch was in the way: [`Contender::release`].
+    kept: Mutex<Option<Arc<dyn LogFile>>>,
 }
 
 impl Contender {
@@ -28,7 +31,7 @@ impl Contender {
         let path = lock_path(&options.dir, &options.src);
         let file = options.env.disk.open(&path, Open::Write).map_err(LogError::io(&path, "open"))?;
         let place = file.identity().map_err(LogError::io(&path, "look at"))?;
-        Ok(Contender { options, path, file, place })
+        Ok(Contender { options, path, _file: file, place, kept: Mutex::default() })
     }
 
     /// As [`Contender::open`] for a process that may be the first one of the directory: makes directory and lock file if they are missing. Not
@@ -48,21 +51,39 @@ impl Contender {
         &self.options
     }
 
-    /// Tries to take the lock, with `epoch`, or with one above the highest known.
+    /// Tries to take the lock, with `epoch`, or with one above the highest known. After `Held` and `StaleEpoch` the lock file may stay locked for the next
+    /// attempt, so that nobody comes in between.
     ///
     /// # Errors
     /// `Held` while another process has it; `OtherLock` if the path leads to another file; `StaleEpoch` if the log has a later epoch.
     pub fn attempt(&self, epoch: Option<u64>) -> Result<Locked, LogError> {
         self.check_place()?;
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let file = match kept {
+            Some(file) => file,
+            None => self.options.env.disk.open(&self.path, Open::Write).map_err(LogError::io(&self.path, "open"))?,
+        };
+        let taken = self.take(&file, epoch);
+        if let Err(LogError::Held { .. } | LogError::StaleEpoch { .. }) = taken {
+            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        }
+        taken
+    }
+
+    fn take(&self, file: &Arc<dyn LogFile>, epoch: Option<u64>) -> Result<Locked, LogError> {
         // If so, `take` only confirms it.
-        if self.file.try_lock().is_ok() {
+        if file.try_lock().is_ok() {
             self.check_released()?;
         }
         let LogOptions { env, dir, src, address, .. } = &self.options;
-        let file = Arc::clone(&self.file);
-        let (lock, last) = WriterLock::take(file, &env.disk, dir, src, epoch, address.as_deref())?;
+        let (lock, last) = WriterLock::take(Arc::clone(file), &env.disk, dir, src, epoch, address.as_deref())?;
         self.check_place()?;
         Ok(Locked::of(lock, last))
+    }
+
+    /// Unlocks what failed attempts have locked. A process that is not to have the log any more would keep it from everybody.
+    pub fn release(&self) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Whether the last writer has given up its locks: it has ended, or the file server has taken them, and does not write any more. Locks
@@ -73,7 +94,7 @@ impl Contender {
     pub fn is_abandoned(&self) -> Result<bool, LogError> {
         self.check_place()?;
         let disk = &*self.options.env.disk;
-        // The lock of the own file would stay.
+        // The lock of a file that is kept would stay.
         let file = disk.open(&self.path, Open::Write).map_err(LogError::io(&self.path, "open"))?;
         match lock_log(&*file, &self.path).and_then(|()| self.check_released()) {
             Ok(()) => Ok(true),

@@ -7,9 +7,10 @@ use super::record::{self, Step};
 use super::repair::{copy_range, free_name};
 use super::scan::Mark;
 use super::{file, lock::lock_log};
-use crate::env::{Disk, Open};
+use crate::env::{Disk, LogFile, Open};
 use proto::Limits;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Longest part of a log in which record ends are found: blocks are much shorter.
 const MAX_RANGE_BYTES: u64 = 1 << 30;
@@ -75,4 +76,38 @@ pub fn cut_back(disk: &dyn Disk, path: &Path, at: Mark) -> Result<PathBuf, LogEr
     }
     log.truncate(at.offset_bytes).and_then(|()| log.sync_all()).map_err(LogError::io(path, "cut back"))?;
     Ok(kept)
+}
+
+/// Renames a closed log, its side file and the files `beside` it, so that they are no logs any more. Returns the path of the log. The log goes last: if the
+/// process ends before, the next one finds a log without some of its files.
+///
+/// # Errors
+/// The file system's; some of the files may be renamed then.
+pub fn set_aside(disk: &dyn Disk, path: &Path, beside: &[PathBuf]) -> Result<PathBuf, LogError> {
+    let log = disk.open(path, Open::Write).map_err(LogError::io(path, "open"))?;
+    lock_log(&*log, path)?;
+    let mut kept = path.to_path_buf();
+    for file in beside.iter().chain([&side_path(path), &path.to_path_buf()]) {
+        let to = free_name(file, ".aside");
+        match disk.rename(file, &to) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && file != path => {}
+            done => done.map_err(LogError::io(file, "rename"))?,
+        }
+        kept = to;
+    }
+    disk.sync_directory_of(path).map_err(LogError::io(path, "rename"))?;
+    Ok(kept)
+}
+
+/// Returns the bytes of a log, and those up to which its side file knows it to have been synced, if the log has fewer.
+///
+/// # Errors
+/// The system's.
+pub fn synced_and_gone(disk: &dyn Disk, path: &Path) -> Result<Option<(u64, u64)>, LogError> {
+    let side = side_path(path);
+    let known = SideFile::open_if_there(disk, &side).map_err(LogError::io(&side, "read"))?;
+    let Some(synced) = known.and_then(|known| known.synced_end()) else { return Ok(None) };
+    let size = |file: Arc<dyn LogFile>| file.size_bytes();
+    let bytes = disk.open(path, Open::Read).and_then(size).map_err(LogError::io(path, "look at"))?;
+    Ok((bytes < synced.offset_bytes).then_some((bytes, synced.offset_bytes)))
 }

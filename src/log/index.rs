@@ -247,6 +247,13 @@ impl SideFile {
         if read == ENTRY_BYTES { Entry::decode(&bytes) } else { None }
     }
 
+    /// End of the last block that was on the disk when another one was closed: no power cut takes it from the log.
+    pub fn synced_end(&self) -> Option<Mark> {
+        let last = self.entries.checked_sub(1)?;
+        let synced_index = self.entry(last)?.synced_index;
+        (0..=last).rev().filter_map(|at| self.entry(at)).map(|entry| entry.end()).find(|end| end.index <= synced_index)
+    }
+
     /// End of the last block.
     pub fn end(&self) -> Option<Mark> {
         self.entry(self.entries.checked_sub(1)?).map(|entry| entry.end())

@@ -260,6 +260,17 @@ fn identity_line(file: &dyn LogFile, path: &Path) -> Result<Option<LogId>, LogEr
     Ok(text.and_then(|text| text.strip_prefix(IDENTITY)?.parse().ok()))
 }
 
+/// Returns the identity of a directory's logs: that in the lock file, or else that in the side files.
+pub(super) fn read_identity(disk: &dyn Disk, dir: &Path, src: &str) -> Result<Option<LogId>, LogError> {
+    let path = lock_path(dir, src);
+    let file = disk.open(&path, Open::Fresh).map_err(LogError::io(&path, "open"))?;
+    let mut known = Known { identity: identity_line(&*file, &path)?, ..Known::default() };
+    if known.identity.is_none() {
+        ask_side_files(disk, dir, src, &mut known)?;
+    }
+    Ok(known.identity)
+}
+
 /// Returns the address of the holder with this epoch, if it has said one.
 pub(super) fn read_address(disk: &dyn Disk, path: &Path, epoch: u64) -> Result<Option<String>, LogError> {
     let file = disk.open(path, Open::Fresh).map_err(LogError::io(path, "open"))?;

@@ -45,7 +45,7 @@ pub use blocks::damaged_in;
 pub use contender::Contender;
 pub use error::LogError;
 pub use file::{replace, whole, write_all, write_at_point};
-pub use fork::{cut_back, record_ends, whole_records};
+pub use fork::{cut_back, record_ends, set_aside, synced_and_gone, whole_records};
 pub use identity::{LogId, MAX_SAMPLES, Remembered, Sample, WriterId};
 pub use lock::MAX_ADDRESS_BYTES;
 pub use name::{date_of, handle, log_path, logs_between, queue_path, side_path};

@@ -15,6 +15,7 @@ use super::source::LogSource;
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::env::{Env, Open};
 use crate::points::{self, Point};
+use crate::sys::fs::Place;
 use crate::sys::mount;
 use jiff::civil::Date;
 use proto::Limits;
@@ -478,6 +479,14 @@ impl LogWriter {
         Ok(Locked::of(self.lock, Some(last)))
     }
 
+    /// Which file is open.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn place(&self) -> Result<Place, LogError> {
+        self.appender.file().identity().map_err(LogError::io(&self.path, "look at"))
+    }
+
     /// Where this process reads the log, whatever the log's path leads to.
     pub fn source(&self) -> LogSource {
         LogSource::of_writer(self.path.clone(), Arc::clone(self.appender.file()), self.side.file().map(Arc::clone))
@@ -526,8 +535,9 @@ impl LogWriter {
 
     fn finish_day(&mut self) -> Result<(), LogError> {
         self.appender.sync()?;
-        if let Some(entry) = self.builder.close() {
-            self.note_block(entry);
+        if let Some(block) = self.builder.close() {
+            self.samples.block(&block);
+            self.side.push(&Entry { synced_index: block.end().index, ..block });
         }
         self.side.flush();
         Ok(())

@@ -13,6 +13,7 @@ pub mod departed;
 pub mod forward;
 mod holder;
 pub mod http;
+pub mod http_call;
 mod identity;
 pub mod inbox;
 mod keepalive;

@@ -99,6 +99,8 @@ pub struct Greeted {
     /// Identity of the logs.
     pub id: LogId,
     pub epoch: u64,
+    /// Updates that the log of `date` had when this epoch began; `None` if another process may have had the same epoch, without a lease.
+    pub began: Option<u64>,
     pub date: i32,
     /// Days of which there are logs, in order.
     pub dates: Vec<i32>,
@@ -108,12 +110,13 @@ pub struct Greeted {
 impl Greeted {
     /// Writes the object of the response.
     pub fn put(&self, writer: &mut Writer<'_>) {
-        let keys = ["id", "epoch", "date", "dates", "tables"];
+        let keys = ["id", "epoch", "began", "date", "dates", "tables"];
         writer.dict_head();
         writer.symbols(keys);
         writer.list_head(keys.len());
         put_id(writer, Some(self.id));
         writer.atom_long(long(self.epoch));
+        writer.atom_long(self.began.map_or(types::NULL_LONG, long));
         writer.atom_date(self.date);
         writer.vector(types::DATE, types::ATTR_NONE, &self.dates);
         tables::put_pairs(writer, self.tables.iter());
@@ -129,6 +132,7 @@ impl Greeted {
         Ok(Greeted {
             id: read_id(&fields, "id").ok_or_else(|| fields.wrong("id"))?,
             epoch: fields.must("epoch", index_of)?,
+            began: fields.get("began").and_then(index_of),
             date: fields.must("date", |date| date.atom::<i32>())?,
             dates: fields.must("dates", dates)?,
             tables: tables::read_pairs(&fields.must("tables", Some)?)?,

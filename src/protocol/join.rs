@@ -33,6 +33,8 @@ pub struct Join<S = Filter> {
     pub instance: Option<Vec<u8>>,
     /// Random id of the process, which tells it apart from another one of the same name; older versions send none.
     pub process: Option<Vec<u8>>,
+    /// Name under which the process has a lease of its own; `None` without one.
+    pub owner: Option<Vec<u8>>,
     /// Writer of the log from which its rows come.
     pub writer: Option<WriterId>,
     /// Set if the node is about to leave.
@@ -57,6 +59,7 @@ impl Join {
             (self.group.is_some(), &["group"][..]),
             (self.instance.is_some(), &["instance"]),
             (self.process.is_some(), &["process"]),
+            (self.owner.is_some(), &["owner"]),
             (self.writer.is_some(), &["id", "epoch", "writer"]),
             (self.leaving.is_some(), &["by", "replaced"]),
         ];
@@ -77,7 +80,7 @@ impl Join {
         writer.atom_bool(self.open.is_some());
         writer.atom_long(self.open.map_or(types::NULL_LONG, |open| long(open.first.0)));
         writer.atom_long(self.open.map_or(types::NULL_LONG, |open| long(open.next.0)));
-        for name in [&self.group, &self.instance, &self.process].into_iter().flatten() {
+        for name in [&self.group, &self.instance, &self.process, &self.owner].into_iter().flatten() {
             writer.symbol(name);
         }
         if let Some(of) = self.writer {
@@ -124,6 +127,7 @@ impl Join<Subscription> {
             group: fields.name("group")?,
             instance: fields.name("instance")?,
             process: fields.name("process")?,
+            owner: fields.name("owner")?,
             writer: read_writer(&fields)?,
             leaving: read_when(&fields)?,
         })

@@ -13,6 +13,7 @@ pub mod follow;
 pub mod foreign;
 mod from_node;
 mod join;
+pub mod owners;
 mod parts;
 pub mod prove;
 pub mod read;
@@ -83,6 +84,9 @@ pub mod names {
     pub const FOLLOW_OPEN: &str = ".u.follow.open";
     pub const FOLLOW_CHECKSUMS: &str = ".u.follow.checksums";
     pub const FOLLOW_COPY: &str = ".u.follow.copy";
+    pub const OWNERS: &str = ".u.asg.owners";
+    pub const EVICT: &str = ".u.asg.evict";
+    pub const FORGET: &str = ".u.asg.forget";
     pub const PAPER_SUBSCRIBE: &str = ".u.asg.sub";
     pub const PAPER_REPLAY: &str = ".sub.rep";
 }

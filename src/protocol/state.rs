@@ -43,7 +43,7 @@ pub struct TickState {
     pub lag: Option<u64>,
     /// For how long it has lacked any, or has not heard of the active tickerplant, in nanoseconds.
     pub late_ns: Option<i64>,
-    /// What was cut off from its log.
+    /// What was cut off from its log, or why it has not handed over.
     pub note: String,
     pub record: LeaseState,
     /// The log of an active tickerplant.

@@ -162,10 +162,10 @@ fn join() -> impl Strategy<Value = Join> {
     let open = proptest::option::of(window());
     let filter = (proptest::collection::vec(name(), 0..3), proptest::collection::vec(name(), 0..3));
     let known = (proptest::option::of(1..u16::MAX), proptest::option::of(0..i32::MAX), any::<bool>());
-    let names = (name(), name(), optional(), optional(), optional());
+    let names = (name(), name(), optional(), optional(), optional(), optional());
     (names, filter, held, open, known, proptest::option::of(when())).prop_map(
         move |(
-            (node, queue, group, instance, process),
+            (node, queue, group, instance, process, owner),
             (tables, symbols),
             held,
             open,
@@ -184,6 +184,7 @@ fn join() -> impl Strategy<Value = Join> {
                 group,
                 instance,
                 process,
+                owner,
                 writer: known.then(writer),
                 leaving,
             }
@@ -265,6 +266,7 @@ fn a_join_with_a_name_that_is_too_long_is_rejected_without_repeating_it() {
             group,
             instance: None,
             process: None,
+            owner: None,
             writer: None,
             leaving: None,
         };
@@ -282,9 +284,9 @@ fn a_join_with_a_name_that_is_too_long_is_rejected_without_repeating_it() {
 
 /// Returns a join without its subscription, for comparison of the rest.
 fn without(join: Join<Subscription>) -> Join {
-    let Join { node, queue, port, date, held, open, group, instance, process, writer, leaving, .. } = join;
+    let Join { node, queue, port, date, held, open, group, instance, process, owner, writer, leaving, .. } = join;
     let subscription = Filter::default();
-    Join { node, queue, subscription, port, date, held, open, group, instance, process, writer, leaving }
+    Join { node, queue, subscription, port, date, held, open, group, instance, process, owner, writer, leaving }
 }
 
 fn put_trade(w: &mut Writer<'_>) {

@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::log::index::{BLOCK_BYTES, ENTRY_BYTES};
 use crate::log::{
     Locked, LogId, LogReader, LogSource, LogWriter, Mark, Next, block_ends, blocks_from, cut_back, prefix_sums,
-    record_ends, side_path, whole_records,
+    queue_path, record_ends, set_aside, side_path, whole_records,
 };
 use proto::Limits;
 
@@ -101,6 +101,22 @@ fn a_log_that_is_cut_back_is_continued_from_there_and_what_was_cut_off_is_kept()
         let days = crate::log::days::days(&*disk(), &folder.0, None).unwrap();
         assert_eq!(days.len(), 1, "both files are of the day: {days:?}");
     }
+}
+
+#[test]
+fn a_log_that_is_set_aside_leaves_its_day_without_one() {
+    let folder = Folder::new();
+    let bytes = long_log(&folder);
+    let queue = queue_path(&folder.log());
+    std::fs::write(&queue, "q").unwrap();
+    let schema = folder.0.join("no such file");
+    let kept = set_aside(&*disk(), &folder.log(), &[queue.clone(), schema]).unwrap();
+    assert_eq!(std::fs::read(&kept).unwrap(), bytes);
+    assert!(!folder.log().exists() && !queue.exists() && !side_path(&folder.log()).exists());
+    let (writer, report) = folder.open();
+    assert_eq!((report.updates, report.missing, writer.tip()), (0, 0, 0));
+    drop(writer);
+    assert_ne!(set_aside(&*disk(), &folder.log(), &[]).unwrap(), kept);
 }
 
 #[test]

@@ -4,11 +4,12 @@ use super::faulty::{Faulty, OnePath};
 use super::support::*;
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::env::Env;
-use crate::log::{Active, Locked, LogError, LogOptions, LogWriter, log_path};
+use crate::log::{Active, Contender, Locked, LogError, LogOptions, LogWriter, log_path};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 #[test]
 fn a_second_writer_is_rejected_with_the_name_of_the_first() {
@@ -34,6 +35,35 @@ fn a_child_that_holds_a_copy_of_the_lock_is_waited_for() {
     drop(child.stdin.take());
     folder.open();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_contender_that_is_late_keeps_the_lock_for_its_next_attempt_and_can_give_it_up() {
+    let folder = Folder::new();
+    folder.open().0.close().unwrap();
+    let contender = || Contender::open(folder.options(Durability::Os)).unwrap();
+    let (late, other) = (contender(), contender());
+    // A child of another test may hold a copy of a lock for a moment.
+    let until = |of: &Contender, epoch: u64, is_wanted: fn(&Result<Locked, LogError>) -> bool| {
+        let deadline = soon();
+        loop {
+            let attempt = of.attempt(Some(epoch));
+            if is_wanted(&attempt) {
+                return attempt;
+            }
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+    };
+    let stale = until(&late, 1, |attempt| matches!(attempt, Err(LogError::StaleEpoch { .. })));
+    assert!(stale.is_err());
+    assert!(matches!(other.attempt(Some(2)), Err(LogError::Held { .. })), "nobody comes in between");
+    // Another process has its lease now.
+    late.release();
+    let taken = until(&other, 2, Result::is_ok);
+    assert!(matches!(late.attempt(Some(3)), Err(LogError::Held { .. })));
+    drop(taken);
+    assert_eq!(until(&late, 3, Result::is_ok).unwrap().epoch(), 3, "it may try again");
 }
 
 #[test]

@@ -27,6 +27,8 @@ impl<S> End<S> {
 struct Way {
     /// Read and not yet taken by the other side.
     held: Vec<u8>,
+    /// Anything was received.
+    has_begun: bool,
     /// The sender has ended its stream.
     has_ended: bool,
     /// Its end was passed on.
@@ -66,6 +68,7 @@ impl Way {
             match from.stream.read(piece) {
                 Ok(0) => self.has_ended = true,
                 Ok(read) => {
+                    self.has_begun = true;
                     let bytes = piece.get(..read).unwrap_or_default();
                     let taken = write(to, bytes)?;
                     self.held.extend_from_slice(bytes.get(taken..).unwrap_or_default());
@@ -148,6 +151,11 @@ impl Pair {
             (Side::Active, Some(active)) => note(&mut active.is_readable, &mut active.is_writable),
             (Side::Active, None) => {}
         }
+    }
+
+    /// Whether the other process has sent anything.
+    pub fn has_answered(&self) -> bool {
+        self.to_client.has_begun
     }
 
     /// Bytes that wait in both directions.

@@ -22,6 +22,8 @@ const PIECE_BYTES: usize = 64 << 10;
 const SMALL_PIECE_BYTES: usize = 4 << 10;
 /// Time for a client to take what is left when the other process has closed.
 const LINGER: Duration = Duration::from_secs(10);
+/// Time for the other process to answer a login: the kernel of one that hangs accepts connections.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Silence after which the host of the other process counts as gone.
 const MAX_SILENCE: Duration = Duration::from_secs(20);
 
@@ -161,6 +163,7 @@ impl Forwarding {
         pair.join(Stream::tcp(active));
         self.held_bytes = self.held_bytes.saturating_add(pair.held_bytes());
         self.entries.insert(number, Entry { conn, stage: Stage::Forwarding(pair), due: None });
+        self.plan(number, Instant::now().checked_add(ANSWER_WITHIN));
         self.ready.insert(number);
     }
 
@@ -288,14 +291,18 @@ impl Forwarding {
     fn step(&mut self, number: usize, piece: &mut [u8]) {
         let Some(Entry { stage: Stage::Forwarding(pair), due, .. }) = self.entries.get_mut(&number) else { return };
         let size = if self.held_bytes > self.most_held_bytes { SMALL_PIECE_BYTES } else { PIECE_BYTES };
-        let before = pair.held_bytes();
+        let (before, had_answered) = (pair.held_bytes(), pair.has_answered());
         let progress = pair.step(piece.get_mut(..size).unwrap_or_default());
         self.held_bytes = less!(self.held_bytes.saturating_add(pair.held_bytes()), before);
+        let (is_due, has_answered) = (due.is_some(), pair.has_answered());
+        if has_answered && !had_answered {
+            self.plan(number, None);
+        }
         match progress {
             Ok(Progress::Waits) => {}
             Ok(Progress::More) => drop(self.ready.insert(number)),
             Ok(Progress::Lingers) => {
-                if due.is_none() {
+                if !is_due || has_answered != had_answered {
                     self.plan(number, Instant::now().checked_add(LINGER));
                 }
             }

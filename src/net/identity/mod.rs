@@ -1,7 +1,7 @@
 //! Logins that an identity service decides: OpenID Connect tokens and LDAP binds. All of it runs on threads of its own, because a server
 //! may be slow or silent; what waits for it is bounded.
 
-mod dial;
+pub(super) mod dial;
 mod fetch;
 mod ldap;
 mod tokens;
