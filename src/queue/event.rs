@@ -120,6 +120,19 @@ pub enum QueueEvent {
         handle: Handle,
         leaving: Leaving,
     },
+    /// An operator gives up a node whose process is gone although its connection has not ended. Changes nothing if another process owns the
+    /// name by now. Idempotent.
+    Evict {
+        node: NodeName,
+        /// Random id of the process, as its join named it.
+        process: Symbol,
+    },
+    /// An operator removes a queue that no node is in any more, with the updates that it still had to serve.
+    Forget {
+        /// Connection of the operator, for the error.
+        handle: Handle,
+        queue: QueueName,
+    },
     /// The connection has ended, for any reason.
     Disconnect {
         handle: Handle,
@@ -186,6 +199,9 @@ pub enum Action {
     Alarm(Note),
 }
 
+/// kdb+ error name of a join by a process that was evicted. A node ends when it gets this.
+pub const EVICTED: &str = "evicted";
+
 /// Reason for rejecting a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
@@ -206,6 +222,13 @@ pub enum QueueError {
          (--node), or none; this one can join once the other has disconnected"
     )]
     NameTaken(NodeName, IpAddr),
+    #[error(
+        "this process was evicted as node {0}, because it did not answer and its lease was over: other nodes have its windows. Start the node \
+         again"
+    )]
+    Evicted(NodeName),
+    #[error("the queue {0} is in use: {1} is in it")]
+    QueueInUse(QueueName, String),
     #[error("that roll belongs to day {0}, which has ended")]
     OtherDay(Date),
 }
@@ -215,6 +238,7 @@ impl QueueError {
     pub const fn term(&self) -> &'static str {
         match self {
             QueueError::TooManySubscribers(_) | QueueError::TooManyQueues(_) => "limit",
+            QueueError::Evicted(_) => EVICTED,
             _ => "domain",
         }
     }

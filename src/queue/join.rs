@@ -22,6 +22,9 @@ impl Queue {
         if let Err(reason) = self.check_connection(&join) {
             return out.push(Action::Refused { handle, reason });
         }
+        if join.process.as_ref().is_some_and(|process| self.evicted.contains(process)) {
+            return out.push(Action::Refused { handle, reason: QueueError::Evicted(join.node) });
+        }
         if let Some(reason) = self.name_taken(&join) {
             return out.push(Action::Refused { handle, reason });
         }

@@ -38,6 +38,8 @@ pub enum Change {
         group: Symbol,
         instance: Symbol,
     },
+    /// A process was evicted, and may not join again.
+    Evicted(Symbol),
 }
 
 /// The contents of a journal.
@@ -110,6 +112,7 @@ impl Queue {
                 self.subscribers.clear();
                 self.lines.clear();
                 self.departed.clear();
+                self.evicted.clear();
             }
             Change::Subscriber(sub) => {
                 self.next_id = self.next_id.max(SubscriberId(sub.id.0.saturating_add(1)));
@@ -129,6 +132,7 @@ impl Queue {
                 self.lines.remove(queue);
             }
             Change::Departed { group, instance } => self.departed.restore(group, instance),
+            Change::Evicted(process) => self.evicted.restore(process),
         }
     }
 }
@@ -260,6 +264,10 @@ impl Writer {
                 self.name(group);
                 self.name(instance);
             }
+            Change::Evicted(process) => {
+                self.word("evicted");
+                self.name(process);
+            }
         }
     }
 
@@ -345,6 +353,7 @@ impl Reader<'_> {
             }
             "noline" => Change::LineGone(QueueName(self.name()?)),
             "departed" => Change::Departed { group: self.name()?, instance: self.name()? },
+            "evicted" => Change::Evicted(self.name()?),
             _ => return None,
         })
     }

@@ -17,6 +17,7 @@ mod back_off;
 mod departed;
 mod ends;
 mod event;
+mod evict;
 mod groups;
 mod ids;
 pub mod invariants;
@@ -34,7 +35,8 @@ mod windows;
 mod tests;
 
 pub use back_off::BackOff;
-pub use event::{Action, Join, OpenWindow, QueueError, QueueEvent, Status, Subscribe, Subscription};
+pub use event::{Action, EVICTED, Join, OpenWindow, QueueError, QueueEvent, Status, Subscribe, Subscription};
+pub use evict::MAX_EVICTED;
 pub use ids::{Date, Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Window};
 pub use leave::Leaving;
 pub use note::Note;

@@ -55,6 +55,11 @@ impl Queue {
             QueueEvent::Unproved { handle, window, date } => self.unproved(handle, window, date, out),
             QueueEvent::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
             QueueEvent::Disconnect { handle } => self.disconnect(handle, now, out),
+            QueueEvent::Evict { node, process } => self.evict(&node, &process, out),
+            QueueEvent::Forget { handle, queue } => {
+                let refused = self.forget_queue(&queue, out);
+                out.extend(refused.map(|reason| Action::Refused { handle, reason }));
+            }
             QueueEvent::Status { .. } | QueueEvent::DayEnd { .. } | QueueEvent::Restored | QueueEvent::Tick => {}
         }
     }
@@ -331,6 +336,7 @@ impl Queue {
             changes.push(Change::LineGone(queue.clone()));
         }
         changes.extend(self.departed.take_unsaved());
+        changes.extend(self.evicted.take_unsaved());
         changes
     }
 }

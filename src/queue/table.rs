@@ -3,6 +3,7 @@
 use super::back_off::BackOff;
 use super::departed::Departed;
 use super::event::{Status, Subscription};
+use super::evict::Evicted;
 use super::groups::LastSent;
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::journal::{Change, Record};
@@ -275,6 +276,8 @@ pub struct Queue {
     pub(super) came_ns: BTreeMap<SubscriberId, i64>,
     /// Instances of the nodes that have left or ended their day.
     pub(super) departed: Departed,
+    /// Processes that may not join again.
+    pub(super) evicted: Evicted,
     /// Back-offs of nodes that gave a window back untouched. Not kept over a restart: offering a window once more is harmless.
     pub(super) back_offs: BTreeMap<SubscriberId, BackOff>,
     /// Queues for which the alarm was raised that no standby can take a window.
@@ -299,6 +302,7 @@ impl Queue {
             processes: BTreeMap::new(),
             came_ns: BTreeMap::new(),
             departed: Departed::default(),
+            evicted: Evicted::default(),
             back_offs: BTreeMap::new(),
             blocked: BTreeSet::new(),
             now_ns: i64::MIN,
@@ -366,6 +370,7 @@ impl Queue {
             .extend(self.lines.iter().map(|(queue, line)| Change::Line { queue: queue.clone(), line: line.clone() }));
         changes.extend(self.subscribers.iter().map(|s| Change::Subscriber(Box::new(s.clone()))));
         changes.extend(self.departed.all());
+        changes.extend(self.evicted.all());
         Record { tip: self.tip, changes }
     }
 

@@ -1,7 +1,9 @@
 //! Behaviour of the queue: a test per rule, the paper's known defects, and random schedules.
 
+mod any_events;
 mod back_off;
 mod days;
+mod evicting;
 mod groups;
 mod joins;
 mod journal;

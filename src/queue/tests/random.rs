@@ -1,5 +1,5 @@
-//! Random schedules: first arbitrary events from any connection, against the invariants and the journal; then nodes that keep to the
-//! protocol over connections that delay and break, against the windows that the nodes hold in the end.
+//! Random schedules of nodes that keep to the protocol over connections that delay and break, against the windows that the nodes hold in
+//! the end.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,120 +7,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 const NODES: usize = 6;
 const LEAVING: Leaving = Leaving { by_ns: 0, replaced: false };
-
-fn any_window() -> impl Strategy<Value = Window> {
-    (0..60u64, 1..30u64).prop_map(|(first, updates)| w(first, first + updates))
-}
-
-fn any_date() -> impl Strategy<Value = Date> {
-    prop_oneof![8 => Just(TODAY), 1 => Just(Date(TODAY.0 - 1)), 1 => Just(Date(TODAY.0 + 1))]
-}
-
-fn any_queue() -> impl Strategy<Value = &'static str> {
-    prop_oneof![Just("rdb"), Just("other")]
-}
-
-fn any_leaving() -> impl Strategy<Value = Leaving> {
-    (0..100 * S, any::<bool>()).prop_map(|(by_ns, replaced)| Leaving { by_ns, replaced })
-}
-
-fn any_join() -> impl Strategy<Value = QueueEvent> {
-    let fleet = (prop::option::of(0..2u8), prop::option::of(0..4u8), prop::option::weighted(0.1, any_leaving()));
-    let held = prop::collection::vec(any_window(), 0..3);
-    let open = prop::option::of((0..60u64, 0..60u64));
-    (0..12i32, 0..NODES, any_queue(), prop::option::of(any_date()), held, open, fleet).prop_map(
-        |(handle, node, queue, date, held, open, (group, instance, leaving))| {
-            let open = open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
-            let (group, instance) = (group.map(|of| vec![b'g', of]), instance.map(|of| vec![b'i', of]));
-            let joining = joining(handle, &format!("n{node}"));
-            QueueEvent::Join(Join { queue: q(queue), date, held, open, group, instance, leaving, ..joining })
-        },
-    )
-}
-
-fn any_subscribe() -> impl Strategy<Value = QueueEvent> {
-    (0..12i32, any_queue()).prop_map(|(handle, queue)| {
-        let Join { handle, subscription, ip, .. } = joining(handle, "");
-        QueueEvent::Subscribe(Subscribe { handle, queue: q(queue), subscription, ip })
-    })
-}
-
-fn any_event() -> impl Strategy<Value = QueueEvent> {
-    let handle = || (0..12i32).prop_map(Handle);
-    prop_oneof![
-        4 => any_join(),
-        2 => any_subscribe(),
-        4 => (handle(), 0..80u64, any_date())
-            .prop_map(|(handle, next, date)| QueueEvent::Roll { handle, next: i(next), date }),
-        1 => (handle(), any_window(), any_date())
-            .prop_map(|(handle, window, date)| QueueEvent::Rebuilt { handle, window, date }),
-        1 => (handle(), any_window(), any_date(), any::<bool>())
-            .prop_map(|(handle, window, date, ok)| QueueEvent::Proved { handle, window, date, ok }),
-        1 => (handle(), any_window(), any_date())
-            .prop_map(|(handle, window, date)| QueueEvent::Unproved { handle, window, date }),
-        2 => (handle(), any_leaving()).prop_map(|(handle, leaving)| QueueEvent::Leaving { handle, leaving }),
-        3 => handle().prop_map(|handle| QueueEvent::Disconnect { handle }),
-        1 => any_date().prop_map(|new_date| QueueEvent::DayEnd { new_date }),
-        1 => (handle(), prop::option::of(0..100u8)).prop_map(|(handle, memory)| {
-            let memory_percent = memory.map(f64::from);
-            QueueEvent::Status { handle, status: Status { memory_percent, roll_percent: Some(70.0), ..Status::default() } }
-        }),
-        2 => Just(QueueEvent::Tick),
-        1 => Just(QueueEvent::Restored),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
-
-    /// No sequence of events breaks an invariant, and the journal restores the same table after every step (`Bench::step` checks both).
-    /// Once enough nodes have joined and time has passed, no window is lost and each queue has one live subscriber.
-    #[test]
-    fn nothing_breaks_the_invariants(
-        schedule in prop::collection::vec((any_event(), 0..5u64, 0..S), 1..80),
-        standbys_kept in 0..2usize,
-        cut in 0..80u64,
-    ) {
-        let mut b = Bench::with(Params { standbys_kept, lost_rows_max: 2, ..Params::default() });
-        for (event, updates, ns) in schedule {
-            b.now_ns += ns;
-            b.publish(updates);
-            match event {
-                QueueEvent::Restored => {
-                    b.tip = b.tip.min(cut);
-                    b.queue = b.restored();
-                    b.step(QueueEvent::Restored);
-                }
-                QueueEvent::DayEnd { new_date } => {
-                    let before = b.queue.date();
-                    b.step(QueueEvent::DayEnd { new_date });
-                    if b.queue.date() != before {
-                        b.tip = 0;
-                    }
-                }
-                event => {
-                    b.step(event);
-                }
-            }
-        }
-        b.pass(60 * S);
-        let queues: Vec<QueueName> = b.queue.lines().keys().cloned().collect();
-        for queue in &queues {
-            for extra in 0..100 {
-                let line = &b.queue.lines()[queue];
-                let handed_on = b.queue.subscribers().iter().any(|s| s.queue == *queue && s.leaving.is_some());
-                if line.lost.is_empty() && b.queue.live(queue).is_some() && !handed_on {
-                    break;
-                }
-                let handle = 1_000 + extra + if *queue == q("rdb") { 0 } else { 500 };
-                let join = Join { queue: queue.clone(), ..joining(handle, &format!("extra{handle}")) };
-                b.step(QueueEvent::Join(join));
-                b.finish_takeovers();
-                prop_assert!(extra < 99, "nodes come and come and the queue is not whole");
-            }
-        }
-    }
-}
 
 /// Messages from tickerplant to node.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +26,8 @@ enum Down {
 #[derive(Clone, Debug, Default)]
 struct Node {
     handle: Option<Handle>,
+    /// Number of the process, drawn when it first joins.
+    process: Option<i32>,
     date: Option<Date>,
     held: Vec<Window>,
     open: Option<(u64, u64)>,
@@ -265,6 +153,8 @@ enum Op {
     FinishRebuild(usize),
     /// One of the connected nodes starts to drain.
     Leave(usize),
+    /// One of the nodes hangs and is evicted. It goes on when it connects again.
+    Evict(usize),
     /// Pending proofs have been compared with the log.
     Compare,
     /// The proof of one of the nodes that hold a window differs.
@@ -289,6 +179,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         5 => node().prop_map(Op::Roll),
         4 => node().prop_map(Op::FinishRebuild),
         2 => node().prop_map(Op::Leave),
+        2 => node().prop_map(Op::Evict),
         4 => Just(Op::Compare),
         2 => node().prop_map(Op::Doubt),
         3 => (0..2 * S).prop_map(Op::Pass),
@@ -347,6 +238,18 @@ impl World {
                 Action::Left { handle } => self.send(handle, [Down::Left]),
                 Action::Recheck { handle, window } => self.send(handle, [Down::Recheck { window }]),
                 Action::EndOfDay { handle, date } => self.send(handle, [Down::End { date }]),
+                // The process ends, and an empty one takes its name.
+                Action::Refused { handle, reason: QueueError::Evicted(_) } => {
+                    if let Some(node) = self.by_handle(handle) {
+                        *node = Node::default();
+                    }
+                }
+                // Its former process is still connected, as far as the tickerplant knows: it tries again.
+                Action::Refused { handle, reason: QueueError::NameTaken(..) } => {
+                    if let Some(node) = self.by_handle(handle) {
+                        node.handle = None;
+                    }
+                }
                 Action::Close { handle } => self.cuts.retain(|cut| *cut != handle),
                 _ => {}
             }
@@ -376,6 +279,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(at).filter(|node| node.handle.is_none()) else { return };
         self.next_handle += 1;
         node.handle = Some(handle);
+        let process = *node.process.get_or_insert(handle.0);
         node.inbox.clear();
         node.outbox.clear();
         // The node claims no partial rebuild; that starts over.
@@ -383,7 +287,15 @@ impl World {
         let open = node.open.map(|(first, next)| OpenWindow { first: i(first), next: i(next) });
         let (date, held) = (node.date, node.held.iter().chain(&node.hidden).copied().collect());
         let leaving = node.leaving.then_some(LEAVING);
-        self.step(QueueEvent::Join(Join { date, held, open, leaving, ..joining(handle.0, &format!("n{at}")) }));
+        let process = Some(format!("p{process}").into_bytes());
+        self.step(QueueEvent::Join(Join {
+            process,
+            date,
+            held,
+            open,
+            leaving,
+            ..joining(handle.0, &format!("n{at}"))
+        }));
     }
 
     fn cut(&mut self, at: usize) {
@@ -413,6 +325,17 @@ impl World {
                 self.nodes[at] = Node::default();
                 return;
             }
+        }
+    }
+
+    fn evict(&mut self, at: usize) {
+        let Some(process) = self.nodes.get(at).and_then(|node| node.process) else { return };
+        let (node, process) = (NodeName(format!("n{at}").into_bytes()), format!("p{process}").into_bytes());
+        self.step(QueueEvent::Evict { node, process });
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.handle = None;
+            node.inbox.clear();
+            node.outbox.clear();
         }
     }
 
@@ -467,6 +390,7 @@ impl World {
                     node.leave();
                 }
             }
+            Op::Evict(at) => self.evict(at),
             Op::Compare => self.compare(),
             Op::Doubt(nth) => {
                 let node =
