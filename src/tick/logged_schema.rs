@@ -61,6 +61,13 @@ struct Noted {
     changed: Changed,
 }
 
+impl Noted {
+    /// Tables that `.u.schema` has changed.
+    fn changes(&self) -> Vec<Schema> {
+        self.schemas.iter().filter(|schema| self.changed.contains(symbol::text(schema.name))).cloned().collect()
+    }
+}
+
 /// Parameters for reading a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
@@ -84,6 +91,24 @@ pub fn schema_path(log: &Path) -> PathBuf {
 /// # Errors
 /// A change that the log's records do not allow, described; the log cannot be read.
 pub fn adopt(env: &Env, log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted, LoggedSchemaError> {
+    let adopted = check(env, log, adopted, reading)?;
+    // Does not stop the start: the next one derives nearly as much from the records.
+    if let Err(error) = write(&*env.disk, log, &adopted) {
+        let path = schema_path(log);
+        tracing::error!(path = %path.display(), %error, "cannot write the day's schema");
+    }
+    Ok(adopted)
+}
+
+/// Describes in what the tables of a process that may go on with this log, which another one writes, differ from those that are recorded beside it, also
+/// for tables without updates so far. `None` if they are the same, or none are recorded.
+pub fn difference(disk: &dyn Disk, log: &Path, tables: &Arc<Tables>, limits: &Limits) -> Option<String> {
+    let noted = read(disk, &schema_path(log), limits).ok().flatten()?;
+    let adopted = with_changes(&Adopted { tables: Arc::clone(tables), changed: Changed::new() }, &noted.changes());
+    noted.schemas.iter().find_map(|before| change_of(before, &adopted.tables))
+}
+
+fn check(env: &Env, log: &Path, adopted: &Adopted, reading: Reading) -> Result<Adopted, LoggedSchemaError> {
     let path = schema_path(log);
     let noted = read(&*env.disk, &path, &reading.limits).unwrap_or_else(|error| {
         tracing::warn!(path = %path.display(), "{error}; reading the log's records instead");
@@ -95,9 +120,7 @@ pub fn adopt(env: &Env, log: &Path, adopted: &Adopted, reading: Reading) -> Resu
         None => Noted { schemas: Vec::new(), changed: Changed::new() },
     };
     let changes: Vec<Schema> = match is_noted {
-        true => {
-            noted.schemas.iter().filter(|schema| noted.changed.contains(symbol::text(schema.name))).cloned().collect()
-        }
+        true => noted.changes(),
         false => logged_changes(env, log, reading)?,
     };
     let adopted = with_changes(adopted, &changes);
@@ -112,15 +135,10 @@ pub fn adopt(env: &Env, log: &Path, adopted: &Adopted, reading: Reading) -> Resu
     } else {
         unfit_record(env, log, tables, reading)?
     };
-    let written = match change {
-        Some(change) => return Err(LoggedSchemaError::Refused { log: log.to_path_buf(), change }),
-        None => write(&*env.disk, log, &adopted),
-    };
-    // Does not stop the start: the next one derives nearly as much from the records.
-    if let Err(error) = written {
-        tracing::error!(path = %path.display(), %error, "cannot write the day's schema");
+    match change {
+        Some(change) => Err(LoggedSchemaError::Refused { log: log.to_path_buf(), change }),
+        None => Ok(adopted),
     }
-    Ok(adopted)
 }
 
 /// Returns the tables with the columns that `.u.schema` added during a day that has ended: nothing is rejected, because its log is not

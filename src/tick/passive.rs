@@ -10,7 +10,7 @@ use super::program::{self, Logins};
 use crate::election::{Election, Tenure};
 use crate::env::Env;
 use crate::env::task::Every;
-use crate::lease::Epoch;
+use crate::lease::{Epoch, OwnerName, address_of, common_log};
 use crate::log::{Active, Contender, Locked, LogError, Waker};
 use crate::metrics::{self, Health, Id, Process, Snapshot};
 use crate::net::forward::Diverted;
@@ -52,6 +52,9 @@ struct Known {
     attempted: Option<Instant>,
 }
 
+/// Says why this process could not go on with the log of the active one; `None` if it could.
+pub type Fits = Box<dyn Fn(&Active) -> Option<String> + Send>;
+
 /// Waits for the lock of a log on a thread of its own.
 pub struct Waiting {
     known: Arc<Mutex<Known>>,
@@ -69,6 +72,7 @@ impl Waiting {
         contender: Contender,
         waker: Waker,
         election: Option<Arc<Election>>,
+        fits: Fits,
     ) -> io::Result<Waiting> {
         let options = contender.options();
         let active = Active::read(&*env.disk, &options.dir, &options.src).unwrap_or_default();
@@ -79,10 +83,16 @@ impl Waiting {
                 tracing::info!("passive: {process} has the log in {}; waiting for it", options.dir.display());
             }
         }
+        if let (Some(election), Some(active)) = (&election, &active) {
+            // The store may have forgotten the number of the lease.
+            election.log_epoch(Epoch(active.epoch));
+            active.id.into_iter().for_each(|id| election.own_log(common_log(&options.src, id)));
+        }
         let known = Arc::new(Mutex::new(Known { active, ..Known::default() }));
         let (sender, locked) = channel();
         let (shared, disk) = (Arc::clone(&known), Arc::clone(&env.disk));
         let (mut read, mut unread, mut looked, mut held) = (Instant::now(), None, Instant::now(), 0u32);
+        let (mut checked, mut unfit) = (None, None);
         let every = if election.is_some() { EVERY_UNDER_LEASE } else { EVERY };
         let attempt = move || {
             let attempt = attempt(&contender, election.as_deref());
@@ -116,11 +126,18 @@ impl Waiting {
                 let found = contender.check_place().and_then(|()| Active::read(&*disk, &options.dir, &options.src));
                 unread = found.as_ref().err().map(LogError::to_string);
                 active = found.unwrap_or_default();
+                let log = active.as_ref().and_then(|active| Some((active.epoch, active.log.clone()?)));
+                if let Some(active) = active.as_ref().filter(|_| log.is_some() && log != checked) {
+                    (checked, unfit) = (log, fits(active));
+                    election.iter().for_each(|election| election.pause(unfit.is_some()));
+                }
                 if let (Some(election), Some(active)) = (&election, &active) {
                     election.log_epoch(Epoch(active.epoch));
+                    active.id.into_iter().for_each(|id| election.own_log(common_log(&options.src, id)));
                 }
             }
-            let trouble = trouble.or_else(|| unread.clone()).map(|trouble| shortened(&trouble));
+            let trouble =
+                trouble.or_else(|| unread.clone()).or_else(|| unfit.clone()).map(|trouble| shortened(&trouble));
             let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(trouble) = trouble.as_ref().filter(|now| known.trouble.as_ref() != Some(now)) {
                 tracing::warn!("cannot take over: {trouble}; trying again");
@@ -159,6 +176,8 @@ fn attempt(contender: &Contender, election: Option<&Election>) -> Result<Option<
         };
     };
     let Some(epoch) = election.tenure().lead() else {
+        // An attempt under a lease that is lost may have left it locked.
+        contender.release();
         if election.tenure().has_left() {
             election.closed();
         }
@@ -177,7 +196,13 @@ fn attempt(contender: &Contender, election: Option<&Election>) -> Result<Option<
 fn look_for_owner(contender: &Contender, election: &Election) {
     let options = contender.options();
     let active = || Active::read(&*options.env.disk, &options.dir, &options.src).ok().flatten();
-    let owner = || election.tenure().writer_of(Epoch(active()?.epoch));
+    // In a store without conditional writes another process may have the same number: the log says at which address its writer is.
+    let owner = || {
+        let active = active()?;
+        let is_writer =
+            |owner: &OwnerName| active.address.as_deref().is_none_or(|address| address_of(owner) == address);
+        election.tenure().writer_of(Epoch(active.epoch)).filter(is_writer)
+    };
     let Some(first) = owner().filter(|_| matches!(contender.is_abandoned(), Ok(true))) else { return };
     // The log is still that of the same owner.
     if owner().as_ref() == Some(&first) {

@@ -172,7 +172,8 @@ impl TickService {
     }
 
     fn stop(&mut self, reason: &str, ctl: &mut Control) {
-        if self.plant.may_stop(ctl) && !std::mem::replace(&mut self.is_stopping, true) {
+        let must_end = signals::is_asked(&self.end) || self.plant.leaves_log().is_some();
+        if self.plant.may_stop(must_end, ctl) && !std::mem::replace(&mut self.is_stopping, true) {
             self.plant.stop(reason, ctl);
             ctl.stop();
         }

@@ -5,16 +5,17 @@
 
 use super::copy::Copy;
 use super::ended::Ended;
-use super::joining::{Action, Event, Joining, Leader, Own, Refused};
+use super::joining::{Action, Event, FIRST, Joining, Leader, Own, Refused};
 use super::own_copy;
 use super::serve::Place;
-use super::status::{SharedStatus, Status};
+use super::status::{ClosedLog, SharedStatus, Status};
+use super::stop::Stop;
 use crate::access::member::ClusterSecret;
 use crate::config::{Address, Addresses};
 use crate::env::task::{Due, Running, Task};
 use crate::log::{self, Locked, LogError, LogId, LogOptions, LogSource, LogWriter, Mark};
-use crate::net::client::{Client, ClientError, WriteHalf};
-use crate::protocol::follow::{Greeted, Greeting, MAX_SUMS, Sums, read_sums};
+use crate::net::client::{Client, ClientError};
+use crate::protocol::follow::{Beside, Greeted, Greeting, MAX_SUMS, Sums, read_sums};
 use crate::protocol::prove;
 use crate::queue::Date;
 use crate::tick::clock::{civil_date, day_number};
@@ -24,9 +25,8 @@ use crate::tick::retention::Retention;
 use crate::tick::sequence_state;
 use proto::View;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time limit of a call, above the time for which the leader may wait before it responds.
@@ -54,30 +54,6 @@ pub struct Copier {
     stop: Arc<Stop>,
     end: Option<Sender<()>>,
     running: Option<Box<dyn Running>>,
-}
-
-#[derive(Default)]
-struct Stop {
-    is_asked: AtomicBool,
-    /// Ends a read that blocks.
-    connection: Mutex<Option<WriteHalf>>,
-}
-
-impl Stop {
-    fn is_asked(&self) -> bool {
-        self.is_asked.load(Ordering::SeqCst)
-    }
-
-    fn set_connection(&self, connection: Option<WriteHalf>) {
-        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = connection;
-    }
-
-    fn ask(&self) {
-        self.is_asked.store(true, Ordering::SeqCst);
-        if let Some(connection) = &mut *self.connection.lock().unwrap_or_else(PoisonError::into_inner) {
-            connection.stop_reading();
-        }
-    }
 }
 
 impl Copier {
@@ -174,7 +150,7 @@ impl Task for Copying {
         let leaders: Vec<Address> = self.options.leaders.iter().cloned().collect();
         let Some(leader) = leaders.get(self.next % leaders.len().max(1)) else { return };
         let ended = self.session(leader);
-        self.stop.set_connection(None);
+        self.stop.closed();
         let was_copying = self.status.change(|status| std::mem::replace(&mut status.is_connected, false));
         self.pause = if was_copying { MIN_PAUSE } else { self.pause.saturating_mul(2).clamp(MIN_PAUSE, MAX_PAUSE) };
         match ended {
@@ -206,6 +182,11 @@ impl Task for Copying {
 impl Copying {
     fn close(&mut self) {
         if let Some(Log::Open(log, _)) = self.log.take() {
+            let (path, bytes) = (log.path().to_path_buf(), log.written_bytes());
+            match log.place() {
+                Ok(place) => self.status.change(|status| status.closed = Some(ClosedLog { path, place, bytes })),
+                Err(error) => self.status.change(|status| status.failure = Some(error.to_string())),
+            }
             match log.close() {
                 Ok(()) => tracing::info!("the copy is synced and closed"),
                 Err(error) => tracing::error!("{error}"),
@@ -216,11 +197,8 @@ impl Copying {
     /// Follows a leader until one of both ends.
     fn session(&mut self, leader: &Address) -> Result<(), Ended> {
         let limits = self.options.log.limits;
-        let mut client = Client::connect(leader, ANSWER_WITHIN, limits)?;
-        self.stop.set_connection(client.outgoing().ok());
-        if self.stop.is_asked() {
-            return Err(Ended::Stopped);
-        }
+        let spawner = Arc::clone(&self.options.log.env.spawner);
+        let mut client = self.stop.connect(&*spawner, leader, (ANSWER_WITHIN, limits), &self.place.dir)?;
         if let Some(secret) = &self.options.secret {
             let name = self.options.name.as_bytes();
             prove::exchange(&mut client, secret, name).map_err(|refused| Ended::Refused(refused.to_string()))?;
@@ -242,12 +220,7 @@ impl Copying {
         own_copy::mark(&self.options.log, true)?;
         let mut copy = Copy::new(&self.options.log, &self.place, log, greeted.epoch, &self.status);
         while !self.stop.is_asked() {
-            let told = call(
-                &mut client,
-                &copy.ask().map_err(ClientError::from)?,
-                &limits,
-                crate::protocol::follow::Told::decode,
-            )?;
+            let told = call(&mut client, &copy.ask()?, &limits, crate::protocol::follow::Told::decode)?;
             if let Some(date) = copy.take(told)?
                 && let Some(retention) = &self.retention
             {
@@ -274,9 +247,9 @@ impl Copying {
 
     /// Takes up the copy where both logs are the same; afterwards the log is open.
     fn join(&mut self, client: &mut Client, greeted: &Greeted) -> Result<(), Ended> {
-        let own = self.own()?;
-        let leader = Leader { id: greeted.id, epoch: greeted.epoch, date: greeted.date, dates: greeted.dates.clone() };
-        let mut joining = Joining::new(own, leader);
+        let Greeted { id, epoch, began, date, ref dates, .. } = *greeted;
+        let leader = Leader { id, epoch, began, date, dates: dates.clone() };
+        let mut joining = Joining::new(self.own()?, leader.clone());
         let mut event = Event::Start;
         loop {
             event = match joining.step(event)? {
@@ -305,6 +278,11 @@ impl Copying {
                     Event::Ends(log::record_ends(disk, &path, from, to, limits)?)
                 }
                 Action::CutBack(at) => return self.cut_back(at, greeted),
+                Action::SetAside => {
+                    self.set_aside(greeted)?;
+                    joining = Joining::new(self.own()?, leader.clone());
+                    Event::Start
+                }
             };
         }
     }
@@ -397,6 +375,27 @@ impl Copying {
         tracing::warn!("{note}");
         self.status.change(|status| status.note = note);
         self.open(date, None)
+    }
+
+    /// Keeps the newest log aside: the leader went on with the day before.
+    fn set_aside(&mut self, greeted: &Greeted) -> Result<(), Ended> {
+        let Some(Log::Open(log, id)) = self.log.take() else { return Err(Ended::Stopped) };
+        let (date, path, updates, epoch) = (day_number(log.date()), log.path().to_path_buf(), log.tip(), log.epoch());
+        let locked = log.release()?;
+        let disk = Arc::clone(&self.options.log.env.disk);
+        self.forget_numbers(date, FIRST)?;
+        let beside = [Beside::Queue, Beside::Schema].map(|file| self.place.beside(file, &path));
+        let kept = log::set_aside(&*disk, &path, &beside)?;
+        self.log = Some(Log::Locked(Box::new(locked), Some(id)));
+        let note = format!(
+            "this log of {} ({updates} updates under epoch {epoch}) is not the leader's (epoch {}), which went on with the day before: kept in {}",
+            civil_date(date),
+            greeted.epoch,
+            kept.display()
+        );
+        tracing::warn!("{note}");
+        self.status.change(|status| status.note = note);
+        Ok(())
     }
 
     /// Forgets the file of publishers' numbers if it has numbers of updates that are to be cut off: as duplicates of these, updates would be lost.

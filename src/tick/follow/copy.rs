@@ -6,12 +6,12 @@ use super::serve::{MAX_BESIDE_BYTES, Place};
 use super::status::SharedStatus;
 use crate::env::{Disk, Open};
 use crate::log::{self, LogError, LogOptions, LogWriter};
+use crate::net::client::ClientError;
 use crate::protocol::follow::{Ask, Beside, Held, Piece, Told};
 use crate::queue::Date;
 use crate::tick::clock::{civil_date, day_number};
 use crate::tick::sequence_state;
 use bytes::Bytes;
-use proto::EncodeError;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -60,11 +60,16 @@ impl<'a> Copy<'a> {
         self.held = Beside::ALL.map(held);
     }
 
-    /// Encodes the next call.
+    /// Encodes the next call, which confirms what is in the log.
     ///
     /// # Errors
-    /// None in practice.
-    pub fn ask(&self) -> Result<Bytes, EncodeError> {
+    /// The log has lost updates, or its path leads elsewhere: what is confirmed could not be opened at a take-over.
+    pub fn ask(&mut self) -> Result<Bytes, Ended> {
+        self.log.check()?;
+        if let Some(reason) = self.log.elsewhere() {
+            let path = self.log.path().to_path_buf();
+            return Err(Ended::Broken(LogError::Lost { path, reason }));
+        }
         let ask = Ask {
             date: day_number(self.log.date()).0,
             next: self.log.tip(),
@@ -74,7 +79,7 @@ impl<'a> Copy<'a> {
             held: self.held,
             wait_ms: WAIT_MS,
         };
-        ask.encode()
+        Ok(ask.encode().map_err(ClientError::from)?)
     }
 
     /// Takes a response. Returns the day that has begun, if one has.

@@ -2,6 +2,9 @@
 //!
 //! A follower may take over only while the record names it. So it is named only once acknowledgements wait for it and it has all that came before; and
 //! they wait for it until the record names it no more.
+//!
+//! A process that takes the lease leaves the names in the record, so that another copy can still be continued if its own log cannot be opened. Its first request
+//! names those that are complete from then on; until that is carried out nothing is acknowledged.
 
 use super::replicas::{Change, Position};
 use crate::lease::{Copies, CopyName};
@@ -57,7 +60,9 @@ pub struct InSync {
     needed: usize,
     timeout_ns: i64,
     followers: Vec<Follower>,
-    /// Followers that the record names.
+    /// A request was carried out: the record names no copy of the leader before.
+    is_settled: bool,
+    /// Followers that the record names, once it is settled.
     recorded: Vec<CopyName>,
     /// Followers that it may name, because a request for them may have been carried out.
     possible: Vec<CopyName>,
@@ -101,10 +106,11 @@ impl Follower {
 }
 
 impl InSync {
-    /// A leader whose record names its own copy alone, as after it has taken the lease.
+    /// A leader that has taken the lease, whose record names the copies that were complete before.
     pub fn new(own: CopyName, needed: usize, timeout_ns: i64) -> InSync {
-        let (recorded, possible) = (Vec::new(), Vec::new());
-        InSync { own, needed, timeout_ns, followers: Vec::new(), recorded, possible, requested: None, requests: 0 }
+        let (is_settled, requested, requests) = (false, None, 0);
+        let (followers, recorded, possible) = (Vec::new(), Vec::new(), Vec::new());
+        InSync { own, needed, timeout_ns, followers, is_settled, recorded, possible, requested, requests }
     }
 
     /// Takes an event; `tip`: the position after the last update that was logged.
@@ -132,7 +138,7 @@ impl InSync {
             }
             Event::Recorded(request) => {
                 if let Some((_, followers)) = self.requested.take_if(|(number, _)| *number == request) {
-                    (self.possible, self.recorded) = (followers.clone(), followers);
+                    (self.possible, self.recorded, self.is_settled) = (followers.clone(), followers, true);
                 }
             }
             Event::Time => {}
@@ -163,7 +169,8 @@ impl InSync {
     fn request(&mut self) -> Option<(u64, Copies)> {
         let kept = || self.followers.iter().filter(|of| of.stage == Stage::Kept);
         let last = self.requested.as_ref().map_or(&self.recorded, |(_, requested)| requested);
-        if kept().count() == last.len() && kept().all(|of| last.contains(&of.name)) {
+        let is_made = self.is_settled || self.requested.is_some();
+        if is_made && kept().count() == last.len() && kept().all(|of| last.contains(&of.name)) {
             return None;
         }
         let wanted: Vec<CopyName> = kept().map(|of| of.name.clone()).collect();
@@ -188,7 +195,7 @@ impl InSync {
 
     /// Whether each follower that may take over has all updates before `tip`.
     pub fn is_level(&self, tip: Position) -> bool {
-        self.requested.is_none() && self.awaited().all(|of| of.has >= tip)
+        self.is_settled && self.requested.is_none() && self.awaited().all(|of| of.has >= tip)
     }
 
     /// Followers whose confirmation is awaited.
@@ -199,7 +206,15 @@ impl InSync {
 
     /// Updates before this position are on the disks of all followers that may take over; `None` if there are none.
     pub fn confirmed(&self) -> Option<Position> {
+        if !self.is_settled {
+            return Some(Position::default());
+        }
         self.awaited().map(|of| of.has).min()
+    }
+
+    /// Whether the record names no copy of the leader before. Until then nothing may be acknowledged.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     /// Whether the record names fewer followers than promised.
@@ -229,6 +244,9 @@ impl InSync {
 
     /// When [`Event::Time`] is due.
     pub fn due_ns(&self) -> Option<i64> {
+        if !self.is_settled && self.requested.is_none() {
+            return Some(0);
+        }
         let since = self.followers.iter().filter_map(|of| of.lacks.map(|(_, since_ns)| since_ns));
         since.min().map(|since_ns| since_ns.saturating_add(self.timeout_ns).saturating_add(1))
     }

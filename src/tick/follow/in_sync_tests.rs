@@ -9,8 +9,12 @@ fn at(index: u64) -> Position {
     Position { date: 7, index }
 }
 
+/// A leader whose record names its own copy alone.
 fn leader(needed: usize) -> InSync {
-    InSync::new("a".into(), needed, TIMEOUT)
+    let mut leader = InSync::new("a".into(), needed, TIMEOUT);
+    assert_eq!(leader.step(Event::Time, at(0), 0).record, Some((1, copies(&["a"]))));
+    leader.step(Event::Recorded(1), at(0), 0);
+    leader
 }
 
 fn copies(names: &[&str]) -> Copies {
@@ -22,7 +26,7 @@ fn with_b() -> InSync {
     let mut leader = leader(1);
     leader.step(Event::Joined("b".into()), at(5), 0);
     leader.step(Event::Confirmed("b".into(), at(5)), at(5), 1);
-    leader.step(Event::Recorded(1), at(5), 2);
+    leader.step(Event::Recorded(2), at(5), 2);
     leader
 }
 
@@ -37,10 +41,22 @@ fn a_follower_counts_once_it_has_all_and_the_record_names_it() {
     assert_eq!(leader.step(Event::Confirmed("b".into(), at(5)), at(8), 2), Steps::default());
     assert_eq!(leader.confirmed(), Some(at(5)), "from here on responses wait for it");
     let steps = leader.step(Event::Confirmed("b".into(), at(8)), at(9), 3);
-    assert_eq!(steps, Steps { record: Some((1, copies(&["a", "b"]))), change: None });
-    let steps = leader.step(Event::Recorded(1), at(9), 4);
+    assert_eq!(steps, Steps { record: Some((2, copies(&["a", "b"]))), change: None });
+    let steps = leader.step(Event::Recorded(2), at(9), 4);
     assert_eq!(steps, Steps { record: None, change: Some(Change::Back) });
     assert!(leader.names("b") && !leader.is_missing());
+}
+
+/// The record still names what was complete under the leader before: one of those copies may be continued without what this leader logs.
+#[test]
+fn nothing_is_acknowledged_before_the_first_request_is_carried_out() {
+    let mut leader = InSync::new("a".into(), 0, TIMEOUT);
+    assert_eq!((leader.confirmed(), leader.due_ns()), (Some(Position::default()), Some(0)));
+    assert_eq!(leader.step(Event::Time, at(5), 0).record, Some((1, copies(&["a"]))));
+    assert_eq!(leader.step(Event::Time, at(6), 1), Steps::default(), "once");
+    assert!(!leader.is_settled() && !leader.is_level(at(6)) && leader.due_ns().is_none());
+    leader.step(Event::Recorded(1), at(6), 2);
+    assert_eq!((leader.confirmed(), leader.is_level(at(6))), (None, true));
 }
 
 #[test]
@@ -50,9 +66,9 @@ fn responses_wait_for_a_follower_that_is_gone_until_the_record_names_it_no_more(
     assert_eq!(leader.step(Event::Time, at(7), 10 + TIMEOUT), Steps::default());
     assert_eq!(leader.due_ns(), Some(11 + TIMEOUT));
     let steps = leader.step(Event::Time, at(7), 11 + TIMEOUT);
-    assert_eq!(steps.record, Some((2, copies(&["a"]))));
+    assert_eq!(steps.record, Some((3, copies(&["a"]))));
     assert_eq!(leader.confirmed(), Some(at(5)), "it may take over as long as the store has not answered");
-    let steps = leader.step(Event::Recorded(2), at(7), 12 + TIMEOUT);
+    let steps = leader.step(Event::Recorded(3), at(7), 12 + TIMEOUT);
     assert_eq!((steps.change, leader.confirmed()), (Some(Change::Missing), None));
 }
 
@@ -72,10 +88,10 @@ fn the_answer_to_an_earlier_request_changes_nothing() {
     // It is back before the store has answered.
     leader.step(Event::Joined("b".into()), at(6), 12 + TIMEOUT);
     let steps = leader.step(Event::Confirmed("b".into(), at(6)), at(6), 13 + TIMEOUT);
-    assert_eq!(steps.record, Some((3, copies(&["a", "b"]))));
-    leader.step(Event::Recorded(2), at(6), 14 + TIMEOUT);
-    assert!(leader.names("b") && !leader.is_level(at(6)), "request 3 is open");
-    leader.step(Event::Recorded(3), at(6), 15 + TIMEOUT);
+    assert_eq!(steps.record, Some((4, copies(&["a", "b"]))));
+    leader.step(Event::Recorded(3), at(6), 14 + TIMEOUT);
+    assert!(leader.names("b") && !leader.is_level(at(6)), "request 4 is open");
+    leader.step(Event::Recorded(4), at(6), 15 + TIMEOUT);
     assert!(leader.names("b") && leader.is_level(at(6)));
 }
 
@@ -84,8 +100,8 @@ fn before_the_lease_is_given_back_only_complete_copies_are_named() {
     let mut leader = with_b();
     leader.step(Event::Time, at(6), 10);
     assert!(!leader.is_level(at(6)));
-    assert_eq!(leader.exclude_behind(at(6)), Some((2, copies(&["a"]))));
-    leader.step(Event::Recorded(2), at(6), 11);
+    assert_eq!(leader.exclude_behind(at(6)), Some((3, copies(&["a"]))));
+    leader.step(Event::Recorded(3), at(6), 11);
     assert!(leader.is_level(at(6)));
 }
 
@@ -106,8 +122,8 @@ fn no_follower_that_lacks_an_acknowledged_update_is_named() {
         let mut draw = fastrand::Rng::with_seed(seed);
         let needed = draw.usize(0..=2);
         let names = ["b", "c", "d"];
-        let mut leader = leader(needed);
-        let mut store = Store { names: vec!["a".into()], ..Store::default() };
+        let mut leader = InSync::new("a".into(), needed, TIMEOUT);
+        let mut store = Store { names: vec!["a".into(), "d".into()], ..Store::default() };
         let (mut tip, mut acknowledged, mut now) = (0, 0, 0);
         let mut copied = [0u64; 3];
         let mut connected = [false; 3];

@@ -2,7 +2,9 @@
 //!
 //! [`Joining::step`] takes what the shell has found, and returns what it has to do next. The beginnings of both logs are compared by their checksums:
 //! first the whole own log, then ends of blocks, then the records of the first block that differs. So the fork is exact to the update, whatever
-//! the epochs claim. Epochs decide which side is right: only updates of an earlier epoch than the leader's are cut off.
+//! the epochs claim. Epochs decide which side is right: only updates of an earlier epoch than the leader's are cut off. Where no other process can
+//! have had the same epochs, they also tell what a fork cannot be: both logs have the same updates before the leader's epoch began, unless a disk
+//! or a person changed one of them.
 
 use crate::log::{LogId, Mark};
 use std::fmt;
@@ -34,6 +36,8 @@ pub struct Own {
 pub struct Leader {
     pub id: LogId,
     pub epoch: u64,
+    /// Updates that its log of the current day had when its epoch began, if no other process can have had that epoch.
+    pub began: Option<u64>,
     /// Its current day.
     pub date: Day,
     /// Days of which it has logs, in order, with the current one.
@@ -67,6 +71,8 @@ pub enum Action {
     ListRecords(Mark, Mark),
     /// Cut the own newest log back, keep what is cut off, and copy from there on.
     CutBack(Mark),
+    /// The leader went on with an earlier day: keep the own newest log aside, and begin again with the one before.
+    SetAside,
 }
 
 /// Why a follower copies nothing.
@@ -80,6 +86,8 @@ pub enum Refused {
     EarlierLeader { own: u64, leader: u64 },
     /// The own log has updates that the leader of the same epoch lacks.
     Ahead { fork: u64, own: u64, epoch: u64 },
+    /// The logs differ before the leader's epoch began, though the own one was written up to the epoch before.
+    Changed { fork: u64, began: u64, epoch: u64 },
     /// The own newest log is of a later day than the leader's.
     LaterDay,
     /// The own logs differ before their newest day.
@@ -91,7 +99,8 @@ impl fmt::Display for Refused {
         match self {
             Refused::OtherLog { own, leader } => write!(
                 f,
-                "the logs in this directory are of another tickerplant (identity {own}, the leader's is {leader}): follow with an empty directory"
+                "the logs in this directory are of another tickerplant (identity {own}, the leader's is {leader}): find out which of both has the updates \
+                 that count, keep this directory, and follow with another, empty one"
             ),
             Refused::NoIdentity => {
                 write!(
@@ -109,6 +118,13 @@ impl fmt::Display for Refused {
                 f,
                 "this log differs from its leader's from update {fork} on (it has {own}), and both are of epoch {epoch}: both were active \
                  at once, or one of the directories was changed. To keep the leader's updates, restart it, which gives it a higher epoch"
+            ),
+            Refused::Changed { fork, began, epoch } => write!(
+                f,
+                "this log differs from its leader's from update {fork} on, and should not before {began}, where the leader's epoch {epoch} began: a \
+                 disk or a person has changed one of both, so nothing is copied or cut off. Compare them (elastick log proof, elastick log \
+                 cat). To keep the leader's, follow with an empty directory; to keep this one, end the leader, then run elastick lease \
+                 release --accept-loss"
             ),
             Refused::LaterDay => write!(
                 f,
@@ -192,6 +208,7 @@ impl Joining {
         }
         match leader.dates.iter().find(|date| **date > newest) {
             Some(next) => Ok(Action::Skip(*next)),
+            None if leader.epoch > own.epoch => Ok(Action::SetAside),
             None => Err(Refused::LaterDay),
         }
     }
@@ -203,6 +220,7 @@ impl Joining {
             return match (sums, then) {
                 ([(Some(own), Some(leader)), (_, None)], Then::Copy) if own == leader => Ok(Action::Copy),
                 ([(Some(own), Some(leader)), (_, None)], Then::Cut) if own == leader => Ok(Action::CutBack(self.same)),
+                _ if self.leader.epoch > self.own.epoch => Ok(Action::SetAside),
                 _ => Err(Refused::EarlierDay),
             };
         }
@@ -257,9 +275,19 @@ impl Joining {
         if self.leader.epoch <= self.own.epoch {
             return Err(Refused::Ahead { fork: self.same.index, own: own_updates, epoch: self.own.epoch });
         }
+        if let Some(began) = self.first_of_leader().filter(|began| self.same.index < *began) {
+            return Err(Refused::Changed { fork: self.same.index, began, epoch: self.leader.epoch });
+        }
         // Without a common update, the logs may have parted on an earlier day.
         let earlier = if self.same == FIRST { self.compare_earlier(Then::Cut) } else { None };
         Ok(earlier.unwrap_or(Action::CutBack(self.same)))
+    }
+
+    /// Where the logs may part at the earliest, if that is known: the leader's epoch follows the own one.
+    fn first_of_leader(&self) -> Option<u64> {
+        let is_today = self.own.newest.is_some_and(|(day, _)| day == self.leader.date);
+        let is_next = self.own.epoch.checked_add(1) == Some(self.leader.epoch);
+        self.leader.began.filter(|_| is_today && is_next)
     }
 
     /// Compares the day before, which both logs have to its end: the leader's has no byte behind that of the own one.

@@ -30,7 +30,7 @@ impl Log {
 }
 
 fn leader(epoch: u64) -> Leader {
-    Leader { id: LogId(1), epoch, date: DAY, dates: vec![DAY - 1, DAY] }
+    Leader { id: LogId(1), epoch, began: None, date: DAY, dates: vec![DAY - 1, DAY] }
 }
 
 fn own(log: &Log, epoch: u64) -> Own {
@@ -96,6 +96,23 @@ fn a_fork_is_found_to_the_update_whatever_follows_it() {
 }
 
 #[test]
+fn logs_that_differ_before_the_leaders_epoch_began_are_left_alone() {
+    let log = |fork: u64| Log((0..20).map(|at| (5, if at < fork { at } else { at + 100 })).collect());
+    let (mine, began) = (log(20), 12);
+    for fork in 0..20 {
+        let theirs = log(fork);
+        let joins = |leader: Leader| run(own(&mine, 3), &mine, leader, &theirs, 4).0;
+        let changed = Refused::Changed { fork, began, epoch: 4 };
+        let cut = Action::CutBack(Log(mine.0[..fork as usize].to_vec()).end());
+        let expected = if fork < began { Err(changed) } else { Ok(cut.clone()) };
+        assert_eq!(joins(Leader { began: Some(began), ..leader(4) }), expected, "fork at {fork}");
+        // An epoch in between may have begun earlier, and so may one that two processes had.
+        assert_eq!(joins(Leader { began: Some(began), ..leader(5) }), Ok(cut.clone()));
+        assert_eq!(joins(leader(4)), Ok(cut));
+    }
+}
+
+#[test]
 fn a_beginning_of_the_leaders_log_is_copied_on_after_one_request() {
     let log = |updates: u64| Log((0..updates).map(|at| (3 + at % 5, at)).collect());
     for (mine, theirs) in [(0, 0), (0, 5), (7, 7), (7, 90)] {
@@ -134,7 +151,9 @@ fn a_day_that_the_leader_does_not_have_is_skipped_or_refused() {
     let log = Log(vec![(5, 1)]);
     let of = |date| Own { newest: Some((date, log.end())), ..own(&log, 3) };
     assert_eq!(run(of(DAY - 5), &log, leader(4), &log, 1).0, Ok(Action::Skip(DAY - 1)));
-    assert_eq!(run(of(DAY + 1), &log, leader(4), &log, 1).0, Err(Refused::LaterDay));
+    assert_eq!(run(of(DAY + 1), &log, leader(3), &log, 1).0, Err(Refused::LaterDay));
+    // It ended the day, and another one took over that had not.
+    assert_eq!(run(of(DAY + 1), &log, leader(4), &log, 1).0, Ok(Action::SetAside));
 }
 
 #[test]
@@ -147,7 +166,7 @@ fn a_day_without_a_common_update_is_cut_only_if_the_day_before_is_the_same() {
     let [one, two, other] = [vec![(5, 1)], vec![(5, 1), (5, 2)], vec![(5, 4)]].map(Log);
     assert_eq!(found(DAY - 1, [&one, &one]), Ok(Action::CutBack(FIRST)));
     for before in [[&one, &two], [&two, &one], [&one, &other]] {
-        assert_eq!(found(DAY - 1, before), Err(Refused::EarlierDay));
+        assert_eq!(found(DAY - 1, before), Ok(Action::SetAside));
         assert_eq!(found(DAY - 2, before), Ok(Action::CutBack(FIRST)));
     }
 }
@@ -156,12 +175,13 @@ fn a_day_without_a_common_update_is_cut_only_if_the_day_before_is_the_same() {
 fn a_day_without_updates_is_copied_only_if_the_day_before_is_the_same() {
     let (mine, theirs) = (Log::default(), Log(vec![(5, 3)]));
     let [one, two, other] = [vec![(5, 1)], vec![(5, 1), (5, 2)], vec![(5, 4)]].map(Log);
-    let found = |before: [&Log; 2]| {
+    let found = |epoch, before: [&Log; 2]| {
         let own = Own { earlier: Some((DAY - 1, before[0].end().offset_bytes)), ..own(&mine, 3) };
-        run_after((own, &mine), (leader(4), &theirs), 1, before).0
+        run_after((own, &mine), (leader(epoch), &theirs), 1, before).0
     };
-    assert_eq!(found([&two, &two]), Ok(Action::Copy));
+    assert_eq!(found(4, [&two, &two]), Ok(Action::Copy));
     for before in [[&one, &two], [&two, &one], [&one, &other]] {
-        assert_eq!(found(before), Err(Refused::EarlierDay));
+        assert_eq!(found(3, before), Err(Refused::EarlierDay));
+        assert_eq!(found(4, before), Ok(Action::SetAside));
     }
 }

@@ -13,3 +13,4 @@ pub mod replicas;
 pub mod serve;
 pub mod service;
 mod status;
+mod stop;

@@ -4,6 +4,8 @@ use super::serve::Place;
 use crate::env::{Disk, Open};
 use crate::lease::OwnCopy;
 use crate::log::{self, LogError, LogOptions};
+use crate::queue::Date;
+use crate::tick::clock::civil_date;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -48,9 +50,19 @@ pub fn own_copy(options: &LogOptions, address: &str) -> Result<OwnCopy, LogError
     let LogOptions { env, dir, src, .. } = options;
     let path = path(dir, src);
     let place = Place { dir: dir.clone(), src: src.clone() };
-    let is_empty = place.dates(&*env.disk).map_err(LogError::io(dir, "list"))?.is_empty();
+    let dates = place.dates(&*env.disk).map_err(LogError::io(dir, "list"))?;
+    let is_empty = dates.is_empty();
+    let newest = dates.last().map(|date| log::log_path(dir, src, civil_date(Date(*date))));
+    let gone = newest.as_deref().map(|newest| log::synced_and_gone(&*env.disk, newest)).transpose()?.flatten();
+    if let (Some((bytes, synced)), Some(newest)) = (gone, &newest) {
+        tracing::error!(
+            "{} has {bytes} bytes, and {synced} were synced: another program truncated it, or its disk lost them. It counts as another copy, which has to \
+             catch up before it may take over",
+            newest.display()
+        );
+    }
     let kept = match read(&*env.disk, &path)? {
-        Some(kept) if !is_empty => kept,
+        Some(kept) if !is_empty && gone.is_none() => kept,
         // Without its logs it is not the copy that had the number.
         _ => {
             let kept = Kept { number: env.disk.draw(), is_followers: false };

@@ -1,5 +1,9 @@
 //! What a follower shows: of the copy, by the thread that copies, for the event loop.
 
+use crate::env::{Disk, Open};
+use crate::log::LogError;
+use crate::sys::fs::Place;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +31,38 @@ pub struct Status {
     pub note: String,
     /// Why the copy has ended for good.
     pub failure: Option<String>,
+    /// The log as it was when the copy ended.
+    pub closed: Option<ClosedLog>,
+}
+
+/// A log that has been closed, to be opened again by its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedLog {
+    pub path: PathBuf,
+    pub place: Place,
+    pub bytes: u64,
+}
+
+impl ClosedLog {
+    /// Checks that the path still leads to the log, with all that was in it.
+    ///
+    /// # Errors
+    /// `Lost` if it leads to another file or a shorter one; the system's.
+    pub fn check(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        let file = disk.open(&self.path, Open::Read).map_err(LogError::io(&self.path, "open"))?;
+        let place = file.identity().map_err(LogError::io(&self.path, "look at"))?;
+        let bytes = file.size_bytes().map_err(LogError::io(&self.path, "look at"))?;
+        let lost = |reason: String| Err(LogError::Lost { path: self.path.clone(), reason });
+        if place != self.place {
+            return lost(
+                "it is another file than the copy that followed: is another volume mounted there?".to_string(),
+            );
+        }
+        if bytes < self.bytes {
+            return lost(format!("it has {bytes} bytes, and had {} when the copy was closed", self.bytes));
+        }
+        Ok(())
+    }
 }
 
 impl Status {

@@ -86,14 +86,16 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
         self.may_join(conn, &joining.node, &joining.queue, ctl)?;
-        let remembered = joining.writer;
+        let (remembered, owner) = (joining.writer, joining.owner.clone());
         let mut join = self.joining(joining, conn, ctl)?;
         let is_foreign = self.is_foreign(remembered, &join, ctl)?;
         if is_foreign {
             (join.held, join.open) = (Vec::new(), None);
         }
         let subscription = Arc::clone(&join.subscription);
-        let before = self.queue.joins(handle(conn), Member::node(subscription, is_foreign, self.steady_ns()));
+        let before = self
+            .queue
+            .joins(handle(conn), Member { owner, ..Member::node(subscription, is_foreign, self.steady_ns()) });
         ctl.set_keepalive(conn, MAX_SILENCE);
         let Some(refused) = self.step_queue(QueueEvent::Join(join), request, ctl) else { return Ok(()) };
         self.queue.join_refused(handle(conn), before);

@@ -73,11 +73,11 @@ impl Plant {
             }
             Function::Seq => return self.last_sequence(args, conn, writer, ctl),
             Function::Confirm => return Ok(self.confirm(conn, writer, ctl)),
-            Function::State => {
-                self.readable_state(ctl).put(writer);
-                return Ok(Called::Put);
-            }
+            Function::State => return Ok(self.put_state(writer, ctl)),
+            Function::Owners => return Ok(self.put_owners(writer)),
             Function::FailOver => self.hand_over(args)?,
+            Function::Evict => self.evict(args, conn, ctl)?,
+            Function::Forget => self.forget_queue(args, conn, ctl)?,
             Function::Nonce => return self.asg_nonce(conn, writer, ctl).map(|()| Called::Put),
             Function::Prove => return self.asg_prove(args, conn, writer, ctl).map(|()| Called::Put),
             Function::Join => {
@@ -132,6 +132,11 @@ impl Plant {
         }
         writer.null();
         Ok(Called::Put)
+    }
+
+    fn put_state(&mut self, writer: &mut Writer<'_>, ctl: &mut dyn Links) -> Called {
+        self.readable_state(ctl).put(writer);
+        Called::Put
     }
 
     /// Handles a message of a joined node.

@@ -11,11 +11,6 @@ use crate::tick::follow::in_sync::{Event, InSync};
 use crate::tick::follow::replicas::{Change, Position};
 use std::sync::Arc;
 
-/// Time that followers have to get the last updates before a lease is given back.
-const LEVEL_WITHIN_NS: i64 = 2_000_000_000;
-/// Time after which the process ends without the store's answer.
-const LEAVE_WITHIN_NS: i64 = 5_000_000_000;
-
 /// The own copy, and the lease whose record names it.
 pub struct OwnLease {
     pub copy: CopyName,
@@ -24,7 +19,7 @@ pub struct OwnLease {
 
 /// The copies of a leader.
 pub(super) struct Keeping {
-    in_sync: InSync,
+    pub in_sync: InSync,
     election: Arc<Election>,
     /// The last request that is known to be carried out.
     named: u64,
@@ -37,7 +32,7 @@ impl Keeping {
         Keeping { in_sync: InSync::new(copy, needed, timeout_ns), election, named: 0 }
     }
 
-    fn request(&self, record: Option<(u64, Copies)>) {
+    pub fn request(&self, record: Option<(u64, Copies)>) {
         if let Some((request, copies)) = record {
             self.election.name_copies(request, copies);
         }
@@ -47,6 +42,11 @@ impl Keeping {
     fn carried_out(&mut self) -> Option<u64> {
         let named = self.election.tenure().named();
         (std::mem::replace(&mut self.named, named) != named).then_some(named)
+    }
+
+    /// Whether the lease has carried out the first request.
+    pub fn is_settled(&self) -> bool {
+        self.in_sync.is_settled()
     }
 
     pub fn is_missing(&self) -> bool {
@@ -62,9 +62,9 @@ impl Keeping {
         self.in_sync.due_ns()
     }
 
-    /// What all that may take over have; `None` if no response waits for that.
+    /// What all that may take over have; `None` if no response waits for that. Each response waits for the first request.
     pub fn replicated(&self, is_promised: bool, missing: ReplicaMissing) -> Option<Position> {
-        if !is_promised {
+        if !is_promised && self.in_sync.is_settled() {
             return None;
         }
         let nothing = (self.is_missing() && missing == ReplicaMissing::Refuse).then(Position::default);
@@ -83,13 +83,6 @@ impl Keeping {
     pub fn named(&self) -> usize {
         self.in_sync.named()
     }
-}
-
-/// The end of a leader that gives its lease back.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
-    since_ns: i64,
-    has_excluded: bool,
 }
 
 impl Plant {
@@ -123,52 +116,6 @@ impl Plant {
             }
             Some(Change::Missing) => self.too_few_followers(ctl),
         }
-    }
-
-    /// Whether the log may be closed. A process that gives its lease back first lets the followers that may take over get the last updates, and
-    /// accepts no more; to be called again in each iteration.
-    pub fn may_stop(&mut self, ctl: &mut dyn Links) -> bool {
-        let has_left = self.is_over || self.tenure.as_ref().is_some_and(|tenure| tenure.has_left());
-        if self.followers.keeping.is_none() || has_left || self.log.has_failed() {
-            return true;
-        }
-        let now_ns = self.steady_ns();
-        if self.leaving.is_none() {
-            self.flush_merged(ctl);
-            self.settle(ctl);
-            self.leaving = Some(Leaving { since_ns: now_ns, has_excluded: false });
-        }
-        self.serve_followers(ctl);
-        let position = self.log.position();
-        let (Some(keeping), Some(leaving)) = (&mut self.followers.keeping, &mut self.leaving) else { return true };
-        if keeping.in_sync.is_level(position) {
-            return true;
-        }
-        let waited_ns = now_ns.saturating_sub(leaving.since_ns);
-        if waited_ns > LEVEL_WITHIN_NS && !std::mem::replace(&mut leaving.has_excluded, true) {
-            let record = keeping.in_sync.exclude_behind(position);
-            keeping.request(record);
-        }
-        if waited_ns > LEAVE_WITHIN_NS {
-            tracing::warn!(
-                "stopping although the lease may name followers that lack updates: the store has not answered within {} s",
-                LEAVE_WITHIN_NS / 1_000_000_000
-            );
-            return true;
-        }
-        false
-    }
-
-    /// Whether the process gives its lease back and accepts nothing more.
-    pub fn is_leaving(&self) -> bool {
-        self.leaving.is_some()
-    }
-
-    /// When [`Plant::may_stop`] is to be called again without an event.
-    pub(super) fn leaving_due_ns(&self) -> Option<i64> {
-        let Leaving { since_ns, has_excluded } = self.leaving?;
-        let after_ns = if has_excluded { LEAVE_WITHIN_NS } else { LEVEL_WITHIN_NS };
-        Some(since_ns.saturating_add(after_ns).saturating_add(1))
     }
 
     /// Checks that a follower may take over, `successor` if it is named.

@@ -112,7 +112,7 @@ impl Plant {
                 self.make_readable(conn, ctl);
                 self.send_replay(conn, &subscription, window.first().0, window.last().0, ctl);
             }
-            What::Close => ctl.close(conn, "the node has reconnected"),
+            What::Close => ctl.close(conn, "the node has reconnected, or was evicted"),
             What::Compare(_) => {}
         }
     }

@@ -34,6 +34,8 @@ struct Follower {
     copy: Option<CopyName>,
     /// Its call that waits for updates, and until when.
     asked: Option<(SyncRequest, Ask, Instant)>,
+    /// It has called since the last hand-over began: it does not hang.
+    is_heard: bool,
     /// Its call that the thread works on.
     reading: Option<SyncRequest>,
 }
@@ -76,9 +78,9 @@ impl Followers {
         Followers { waker, place, server, all, replicas, missing, is_promised, keeping }
     }
 
-    /// Whether there are followers, or responses that wait for some.
+    /// Whether there are followers, or responses that wait for some, or for the record of the lease.
     pub fn is_used(&self) -> bool {
-        !self.all.is_empty() || self.is_promised
+        !self.all.is_empty() || self.is_promised || self.keeping.as_ref().is_some_and(|keeping| !keeping.is_settled())
     }
 
     /// Whether updates are rejected because too few followers confirm.
@@ -119,9 +121,18 @@ impl Followers {
         self.all.iter().map(|of| (of.name.as_slice(), self.replicas.durable(of.conn).unwrap_or_default()))
     }
 
-    /// Each follower that has a copy in the record of the lease, with its address.
+    /// Each follower that has a copy in the record of the lease and does not hang, with its address.
     pub fn copies(&self) -> impl Iterator<Item = (&[u8], &str)> {
-        self.all.iter().filter_map(|of| Some((of.name.as_slice(), of.copy.as_deref()?)))
+        let heard = self.all.iter().filter(|of| of.is_heard);
+        heard.filter_map(|of| Some((of.name.as_slice(), of.copy.as_deref()?)))
+    }
+
+    /// Lets each follower call again at once.
+    pub fn hasten(&mut self, now: Instant) {
+        for of in &mut self.all {
+            of.is_heard = false;
+            of.asked.iter_mut().for_each(|(.., until)| *until = now);
+        }
     }
 
     /// Why updates are not as safe as promised, in words.
@@ -186,8 +197,10 @@ impl Plant {
             return Err(QError::with("domain", format!("this tickerplant's source is {own}, not {theirs}")));
         }
         let (id, tables) = (log.writer_id(), self.schemas.tables().iter().map(|table| table.schema.clone()).collect());
-        let greeted =
-            Greeted { id: id.log, epoch: id.epoch, date: self.log.position().date, dates: Vec::new(), tables };
+        // Epochs of a lease are given to one process each.
+        let began = self.followers.keeping.as_ref().map(|_| log.began_at());
+        let date = self.log.position().date;
+        let greeted = Greeted { id: id.log, epoch: id.epoch, began, date, dates: Vec::new(), tables };
         // A follower that has lost its connection comes back before this side has noticed.
         let before = self.followers.all.iter().find(|of| of.name == name && of.conn != conn).map(|of| of.conn);
         if let Some(before) = before {
@@ -210,7 +223,7 @@ impl Plant {
         ctl.set_keepalive(conn, MAX_SILENCE);
         tracing::info!(follower = %name.escape_ascii(), "a tickerplant follows this one");
         let joined = copy.clone().map(CopyEvent::Joined);
-        self.followers.all.push(Follower { conn, name, copy, asked: None, reading: None });
+        self.followers.all.push(Follower { conn, name, copy, asked: None, is_heard: true, reading: None });
         self.replicas_step(Event::Joined(conn), ctl);
         joined.into_iter().for_each(|event| self.copies_step(event, ctl));
         self.read_for(caller, greeted.date, What::Greet(greeted))
@@ -261,7 +274,7 @@ impl Plant {
             return Err(QError::with("domain", text));
         }
         let follower = self.followers.of(caller.conn)?;
-        follower.asked = Some((request, ask, until));
+        (follower.asked, follower.is_heard) = (Some((request, ask, until)), true);
         let confirmed = follower.copy.clone().map(|copy| CopyEvent::Confirmed(copy, durable));
         self.replicas_step(Event::Confirmed(caller.conn, durable), ctl);
         confirmed.into_iter().for_each(|event| self.copies_step(event, ctl));

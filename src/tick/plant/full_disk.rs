@@ -84,6 +84,7 @@ impl Plant {
         match self.log.resume() {
             Ok((updates, rows)) => {
                 self.retry.resumed(now);
+                self.keeper.pause(false);
                 self.publishers.written(self.log.written_tip());
                 self.stats.unlogged = self.stats.unlogged.wrapping_sub(updates);
                 self.stats.updates = self.stats.updates.wrapping_add(updates);
@@ -97,6 +98,7 @@ impl Plant {
             Err(_) if self.log.can_resume() => {}
             Err(error) => {
                 self.retry.at = None;
+                self.keeper.pause(false);
                 self.publishers.failed(self.log.tip_after_failure());
                 tracing::error!("{error}. Updates stay rejected: {}", error.remedy());
                 // If another tickerplant has taken over, this one ends.

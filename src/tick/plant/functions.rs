@@ -33,6 +33,9 @@ pub enum Function {
     Proved,
     Status,
     Leaving,
+    Owners,
+    Evict,
+    Forget,
     FollowOpen,
     FollowChecksums,
     FollowCopy,
@@ -66,7 +69,7 @@ const OPERATOR: Option<Role> = Some(Role::Operator);
 const NODE: Option<Role> = Some(Role::Node);
 
 /// In the order in which `.u` lists them.
-pub const FUNCTIONS: [Row; 29] = [
+pub const FUNCTIONS: [Row; 32] = [
     row(
         Function::Sub,
         ".u.sub",
@@ -172,6 +175,21 @@ pub const FUNCTIONS: [Row; 29] = [
     row(Function::Status, names::STATUS, &["status"], NODE, "reports memory and progress"),
     row(Function::Leaving, names::LEAVING, &["leaving"], NODE, "reports that the node is about to terminate"),
     row(
+        Function::Owners,
+        names::OWNERS,
+        &[],
+        OPERATOR,
+        "returns the nodes in queues with their processes, leases and the time since their last message, and the queues without nodes",
+    ),
+    row(
+        Function::Evict,
+        names::EVICT,
+        &["node", "process"],
+        OPERATOR,
+        "gives up a node whose process is gone: closes its connection, and rejects that process from then on",
+    ),
+    row(Function::Forget, names::FORGET, &["queue"], OPERATOR, "removes a queue that no node is in"),
+    row(
         Function::FollowOpen,
         names::FOLLOW_OPEN,
         &["follower"],
@@ -222,6 +240,7 @@ impl Row {
                 | Function::Seq
                 | Function::Confirm
                 | Function::State
+                | Function::Owners
                 | Function::Nonce
                 | Function::From
                 | Function::Stream

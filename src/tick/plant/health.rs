@@ -27,6 +27,9 @@ impl Plant {
         if let Some(failure) = self.log.failure() {
             health.fail("log", format!("rejecting updates: {failure}; {}", self.log.remedy()));
         }
+        if self.is_leaving() {
+            health.fail("leaving", "accepts no more updates, and hands the log over".to_string());
+        }
         lease::add_health(self.tenure.as_deref(), &mut health);
         health.degrade_if("path", self.log.elsewhere());
         health.degrade_if("followers", self.followers.trouble());

@@ -1,6 +1,6 @@
 //! A connection that belongs to a queue.
 
-use crate::queue::Subscription;
+use crate::queue::{Subscription, Symbol};
 use crate::tick::core::schema::Form;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub(super) struct Member {
     pub is_foreign: bool,
     /// When a node's last message came, on the steady clock.
     pub heard_ns: i64,
+    /// Name under which a node's process has a lease of its own.
+    pub owner: Option<Symbol>,
 }
 
 impl Member {
@@ -32,6 +34,7 @@ impl Member {
             from_start: false,
             is_foreign: false,
             heard_ns: i64::MIN,
+            owner: None,
         }
     }
 

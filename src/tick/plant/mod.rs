@@ -20,11 +20,13 @@ mod full_disk;
 pub mod functions;
 mod health;
 mod held;
+mod leaving;
 mod log_side;
 mod member;
 mod members;
 mod merging;
 mod messages;
+mod owners;
 pub mod permit;
 mod proofs;
 mod publish;
@@ -73,9 +75,9 @@ use crate::protocol::ToNode;
 use crate::queue::{Date, Params};
 use bytes::Bytes;
 use catching_up::CatchUp;
-use copies::Leaving;
 use followers::Followers;
 use held::HeldResponses;
+use leaving::Departure;
 use log_side::LogSide;
 use members::Members;
 use merging::Merging;
@@ -180,8 +182,7 @@ pub struct Plant {
     tenure: Option<Arc<Tenure>>,
     /// The lease was over at the beginning of this iteration.
     is_over: bool,
-    hand_over: Option<HandOver>,
-    leaving: Option<Leaving>,
+    departure: Departure,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -379,8 +380,7 @@ impl Plant {
             lease: None,
             tenure: None,
             is_over: false,
-            hand_over: None,
-            leaving: None,
+            departure: Departure::default(),
         })
     }
 

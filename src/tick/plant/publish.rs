@@ -305,6 +305,7 @@ impl Plant {
             self.announce_end("the log belongs to another tickerplant", ctl);
             ctl.stop();
         } else {
+            self.keeper.pause(self.log.can_resume());
             self.await_room(ctl.now());
             tracing::error!("{error}. All further updates are rejected; {}", self.log.remedy());
         }

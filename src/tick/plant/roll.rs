@@ -15,8 +15,11 @@ impl Plant {
     /// `.u.endofday[]` or `` .u.endofday[`force] ``: ends the day now.
     ///
     /// # Errors
-    /// `limit` if the next day would be too far ahead of the clock; `os` if its log cannot be created.
+    /// `limit` if the next day would be too far ahead of the clock; `os` if its log cannot be created; `io` while this process hands over.
     pub fn end_of_day(&mut self, force: bool, ctl: &mut dyn Links) -> Result<(), QError> {
+        if self.is_leaving() {
+            return Err(QError::with("io", "this tickerplant hands over: call it on the one that takes over"));
+        }
         if let Some(reason) = self.time.too_far_ahead(force) {
             tracing::warn!(%reason, ".u.endofday rejected");
             return Err(QError::signal(format!("limit: {reason}")));

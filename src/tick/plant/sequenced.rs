@@ -109,12 +109,13 @@ impl Plant {
         let Some(state) = &mut self.sequences else { return Err(refused(call, &Fault::NoLog)) };
         if !state.exists() {
             // Before the first number is logged: a start reads logs for numbers only where this file exists.
-            state.save(&*self.env.disk, (self.time.date(), self.batch.first_index()), &self.publishers).map_err(
-                |error| {
-                    let text = format!("cannot write the file of the publishers' sequence numbers: {error}");
-                    Refusal { table: call.table.to_vec(), reason: Reason::Sequence { term: "io", text } }
-                },
-            )?;
+            let at = (self.time.date(), self.batch.first_index());
+            if let Err(error) = state.save(&*self.env.disk, at, &self.publishers) {
+                // A later number must not be accepted before the publisher knows that this one was not.
+                self.publishers.release(publisher);
+                let text = format!("cannot write the file of the publishers' sequence numbers: {error}");
+                return Err(Refusal { table: call.table.to_vec(), reason: Reason::Sequence { term: "io", text } });
+            }
         }
         // An operator may publish under the id of another user, who remains its owner.
         let user = self.publishers.owner(publisher).unwrap_or_default();

@@ -34,20 +34,28 @@ impl Plant {
     /// Why this process has to step down, in words; `None` if it need not.
     pub fn must_step_down(&self) -> Option<&'static str> {
         let has_left = self.tenure.as_ref().is_some_and(|tenure| tenure.has_left());
-        let is_asked = self.hand_over.is_some().then_some("handing over on request");
+        let is_asked = self.departure.hand_over.is_some().then_some("handing over on request");
         has_left.then_some("stepping down: the lease is lost").or(is_asked).or(self.leaves_log())
     }
 
-    /// Why this process leaves its log to a complete copy: it cannot write its own. Under the other durabilities the copy may lack what was acknowledged,
-    /// and this one waits for room.
+    /// Why this process leaves the log to another tickerplant: it cannot write it any more. With a log of its own it does so if a complete copy can go
+    /// on: under the other durabilities a copy may lack what was acknowledged. In a common directory another host may be able to write the log,
+    /// unless this one waits for room on a full disk, or the log itself has lost updates.
     pub fn leaves_log(&self) -> Option<&'static str> {
-        let leaves = self.log.has_failed() && self.followers.may_go_on();
-        leaves.then_some("stepping down: the log cannot be written, and a complete copy can go on")
+        if !self.log.has_failed() {
+            return None;
+        }
+        let is_common = self.lease.is_some() && self.followers.keeping.is_none();
+        if self.followers.may_go_on() {
+            return Some("stepping down: the log cannot be written, and a complete copy can go on");
+        }
+        (is_common && !self.log.can_resume() && !self.log.is_harmed())
+            .then_some("stepping down: the log cannot be written from here, perhaps from another host")
     }
 
     /// The hand-over for which this process steps down.
     pub fn requested_hand_over(&self) -> Option<&HandOver> {
-        self.hand_over.as_ref()
+        self.departure.hand_over.as_ref()
     }
 
     /// `.u.failover[]` or `.u.failover "name"`: lets this process step down at the end of this iteration of the event loop.
@@ -72,7 +80,8 @@ impl Plant {
         }
         self.check_successor(successor.as_deref())?;
         tracing::warn!(successor = successor.as_deref().unwrap_or("any"), "an operator requests a hand-over");
-        self.hand_over = Some(HandOver { successor, epoch: self.log.epoch().0 });
+        self.departure.given_up = None;
+        self.departure.hand_over = Some(HandOver { successor, epoch: self.log.epoch().0 });
         Ok(())
     }
 
@@ -87,13 +96,18 @@ impl Plant {
     /// Returns whether this tickerplant is active, which it is as long as it may log updates. Without a log there is no passive one.
     fn state(&self) -> TickState {
         let is_active = !self.log.has_failed() && !self.is_over && !self.is_leaving();
+        let mut record = self.tenure.as_ref().map(|tenure| tenure.state()).unwrap_or_default();
+        if let Some(failure) = self.log.failure().filter(|_| record.trouble.is_empty()) {
+            record.trouble = failure.to_string();
+        }
         TickState {
             role: if is_active { Standing::Active } else { Standing::Passive },
             lease: self.lease.clone().unwrap_or_default(),
             epoch: self.log.exists().then(|| self.log.epoch().0),
             tip: Some(self.feed.tip().index),
             active: self.address.clone().filter(|_| is_active).unwrap_or_default(),
-            record: self.tenure.as_ref().map(|tenure| tenure.state()).unwrap_or_default(),
+            note: self.departure.given_up.clone().unwrap_or_default(),
+            record,
             process: self.log.writer().filter(|_| is_active).map(LogWriter::process).unwrap_or_default(),
             log: self.log.writer().filter(|_| is_active).map(|log| LogState {
                 id: Some(log.writer_id().log),

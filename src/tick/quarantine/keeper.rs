@@ -41,6 +41,8 @@ struct State {
     is_writing: bool,
     has_failed: bool,
     is_closing: bool,
+    /// The log waits for room on a full disk: what becomes free is the log's.
+    is_paused: bool,
 }
 
 #[derive(Default)]
@@ -59,6 +61,11 @@ impl Shared {
 }
 
 impl State {
+    /// Whether the thread is to write now.
+    fn has_work(&self) -> bool {
+        !self.pending.is_empty() && (!self.is_paused || self.is_awaited || self.is_closing)
+    }
+
     /// Adds a change and returns its number.
     fn add(&mut self, change: Change) -> u64 {
         self.latest = self.latest.saturating_add(1);
@@ -147,7 +154,20 @@ impl Keeper {
         active.settled = state.settled;
         let has_settled = state.settled >= change || state.has_failed;
         state.is_awaited |= !has_settled;
+        drop(state);
+        if !has_settled {
+            active.shared.changed.notify_one();
+        }
         has_settled
+    }
+
+    /// While the log waits for room on a full disk, changes stay in memory, unless a response waits for them: otherwise rejected updates take the room
+    /// that an operator makes.
+    pub fn pause(&self, is_paused: bool) {
+        if let Some(active) = &self.0 {
+            active.shared.state().is_paused = is_paused;
+            active.shared.changed.notify_one();
+        }
     }
 
     fn change(&mut self, change: Change) -> u64 {
@@ -204,7 +224,7 @@ impl Task for Saver {
     fn wait(&mut self) -> bool {
         let mut state = self.shared.state();
         loop {
-            let has_work = !state.pending.is_empty();
+            let has_work = state.has_work();
             if state.is_closing {
                 return has_work && !state.has_failed;
             }
@@ -222,7 +242,7 @@ impl Task for Saver {
 
     fn due(&mut self) -> Due {
         let state = self.shared.state();
-        if state.pending.is_empty() || state.has_failed { Due::Later } else { Due::Now }
+        if !state.has_work() || state.has_failed { Due::Later } else { Due::Now }
     }
 
     fn work(&mut self) {
@@ -299,6 +319,25 @@ mod tests {
             let _ = called.lock().unwrap().send(());
         };
         (Keeper::open(&Env::system(), Some(dir), "sym", &mut quarantine, Arc::new(waker)), quarantine, calls)
+    }
+
+    #[test]
+    fn while_the_log_waits_for_room_nothing_is_written_unless_a_response_waits_for_it() {
+        let dir = folder("paused");
+        let (mut keeper, mut quarantine) = open(&dir);
+        let active = keeper.0.as_mut().unwrap();
+        let (shared, mut saver) = (Arc::clone(&active.shared), active.saver.take().unwrap());
+        let mut is_due = |change: fn(&mut State)| {
+            change(&mut shared.state());
+            saver.due() == Due::Now
+        };
+        assert!(!is_due(|_| ()));
+        let (refused, _) = quarantine.add(refused(0, 100));
+        shared.state().add(Change::Added(refused));
+        assert!(is_due(|_| ()) && !is_due(|state| state.is_paused = true));
+        assert!(is_due(|state| state.is_awaited = true));
+        assert!(!is_due(|state| state.is_awaited = false) && is_due(|state| state.is_paused = false));
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
