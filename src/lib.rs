@@ -22,6 +22,7 @@ pub mod log;
 pub mod metrics;
 pub mod monitor;
 pub mod net;
+pub mod plan;
 pub mod points;
 pub mod protocol;
 pub mod queue;

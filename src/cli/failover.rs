@@ -47,6 +47,13 @@ struct Summary<'a> {
     seconds: f64,
 }
 
+/// What would be done, for programs.
+#[derive(Serialize)]
+struct Planned<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
 impl Member {
     fn ask(address: &Address) -> Member {
         let state = state(address).map_err(|error| error.to_string());
@@ -64,6 +71,12 @@ impl Member {
     /// Name in the store of the lease; empty without one.
     fn name(&self) -> &str {
         self.state.as_ref().map_or("", |state| &state.record.name)
+    }
+
+    /// Why an active one has given its last hand-over up.
+    fn gave_up(&self) -> Option<&str> {
+        let state = self.state.as_ref().ok().filter(|state| state.role == Standing::Active)?;
+        Some(state.note.as_str()).filter(|note| !note.is_empty())
     }
 
     /// Why it should not take over.
@@ -105,6 +118,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let (active, successor) = chosen(&members, &settings)?;
     let (from, to) = (active.address.to_string(), successor.address.to_string());
     if settings.is_on(&options::DRY_RUN)? {
+        if is_json {
+            return Ok(json::print(&mut std::io::stdout(), &Planned { from: &from, to: &to })?);
+        }
         return say(is_json, &format!("{from} is active, and would hand over to {to}"));
     }
     say(is_json, &format!("handing over from {from} to {to}"))?;
@@ -114,6 +130,16 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let took = began.elapsed();
     let to = now.address.to_string();
     let former = await_passive(&active.address);
+    let tip_of = |member: &Member| member.state.as_ref().ok().and_then(|state| state.tip);
+    if let (Some(before), Some(after)) = (tip_of(active), tip_of(&now))
+        && after < before
+    {
+        let (before, after) = (thousands(before), thousands(after));
+        return Err(CliError::Failed(format!(
+            "{to} is active with {after} updates in its log, and {from} had {before}: unless a day has ended meanwhile, updates are missing. Keep the \
+             directory of {from}"
+        )));
+    }
     if is_json {
         let summary = Summary { from: &from, to: &to, epoch: now.epoch(), seconds: took.as_secs_f64() };
         return Ok(json::print(&mut std::io::stdout(), &summary)?);
@@ -223,6 +249,9 @@ fn await_another(members: &[Member], before: &Member) -> Result<Member, CliError
     while began.elapsed() < WITHIN {
         for member in members {
             let now = Member::ask(&member.address);
+            if let Some(why) = now.gave_up().filter(|_| now.address == before.address) {
+                return Err(CliError::Failed(format!("{}: {why}", now.address)));
+            }
             if now.is(Standing::Active) && now.epoch() > before.epoch() {
                 if now.address == before.address {
                     let why = "no other tickerplant took the log in time, and this one is active again: see their logs";

@@ -53,7 +53,7 @@ pub fn command() -> Command {
         .arg(url());
     let resume = Command::new("resume").about("End a pause").arg(url());
     Command::new(Program::Lease.name())
-        .about("Show a lease in a DynamoDB table, pause take-overs, or give it back for an owner that is gone")
+        .about("Show a lease in a store, pause take-overs, or give it back for an owner that is gone")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([show, release, pause, resume])
@@ -90,7 +90,7 @@ struct Shown<'a> {
     duration_s: f64,
     is_released: bool,
     successor: Option<&'a str>,
-    /// Copies of the log that have every acknowledged update; empty where there is one log.
+    /// Copies of the log that have every acknowledged update, or the one log of a common directory.
     copies: Vec<&'a str>,
     /// An operator has paused take-overs.
     is_paused: bool,
@@ -106,6 +106,8 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
     let lasts = Duration::from_nanos(record.lease_ns);
     let is_kept = record.lease_ns == u64::MAX;
     let renewed = if record.is_released || is_kept { None } else { renewal(&mut *store, &record, lasts)? };
+    let is_gone = matches!(renewed, Some(Change { is_gone: true, .. }));
+    let renewed = renewed.filter(|change| !change.is_gone).map(|change| change.after);
     if is_json {
         let shown = Shown {
             owner: &record.owner,
@@ -120,13 +122,16 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
         return Ok(json::print(&mut std::io::stdout(), &shown)?);
     }
     let state = match (record.is_released, &record.successor, renewed) {
-        (true, None, _) if !record.copies.is_empty() => {
+        (true, None, _) if !record.copies.is_common() => {
             "released: the next contender with a complete copy takes it".to_string()
         }
         (true, None, _) => "released: the next contender takes it".to_string(),
         (true, Some(successor), _) => format!("released for {successor}, and for anybody after its duration"),
         (false, ..) if is_kept => "nobody takes it while it has this owner".to_string(),
         (false, _, Some(after)) => format!("held: changed {} after the first look", words(after)),
+        (false, _, None) if is_gone => {
+            "over: released since the first look, or not renewed and deleted by its store".to_string()
+        }
         (false, _, None) => format!("over: not renewed for {}", words(lasts)),
     };
     let mut rows = vec![
@@ -136,7 +141,7 @@ fn show(source: &Source, is_json: bool) -> Result<(), CliError> {
         ("state", state),
     ];
     if !record.copies.is_empty() {
-        rows.push(("copies", record.copies.to_string()));
+        rows.push((if record.copies.is_common() { "of" } else { "copies" }, record.copies.to_string()));
     }
     if record.is_paused {
         rows.push(("paused", "take-overs, until elastick lease resume".to_string()));
@@ -174,7 +179,10 @@ fn release(source: &Source, owner: &str, (at_once, accepts_loss): (bool, bool)) 
     let half = Duration::from_nanos(record.lease_ns / 2);
     if !at_once {
         eprintln!("waiting {} for a renewal", words(half));
-        if let Some(after) = renewal(&mut *store, &record, half.saturating_add(LOOK_EVERY))? {
+        if let Some(Change { after, is_gone }) = renewal(&mut *store, &record, half.saturating_add(LOOK_EVERY))? {
+            if is_gone {
+                return failed("the lease is over: released meanwhile, or deleted by its store".into());
+            }
             let words = words(after);
             return failed(format!("{owner} is not gone, the lease changed after {words}: use elastick failover"));
         }
@@ -187,20 +195,29 @@ fn release(source: &Source, owner: &str, (at_once, accepts_loss): (bool, bool)) 
     if store.write(&write, CALL_WITHIN).map_err(CliError::failed)? == Written::Refused {
         return failed("the lease has changed meanwhile: nothing is released".into());
     }
-    let who = match record.copies.is_empty() || accepts_loss {
+    let who = match record.copies.is_common() || accepts_loss {
         true => "a passive tickerplant takes it now".to_string(),
         false => format!("the tickerplant of a complete copy takes it now: {}", record.copies),
     };
     Ok(writeln!(std::io::stdout(), "released: {who}")?)
 }
 
+/// A record is not any more what it was.
+struct Change {
+    after: Duration,
+    /// It is released, as a record also counts that its store has deleted because nobody has renewed it.
+    is_gone: bool,
+}
+
 /// Returns when the record was another one than this, for at most `within`.
-fn renewal(store: &mut dyn Store, record: &LeaseRecord, within: Duration) -> Result<Option<Duration>, CliError> {
+fn renewal(store: &mut dyn Store, record: &LeaseRecord, within: Duration) -> Result<Option<Change>, CliError> {
     let began = Instant::now();
     while began.elapsed() < within {
         std::thread::sleep(LOOK_EVERY);
-        if read(store)?.as_ref() != Some(record) {
-            return Ok(Some(began.elapsed()));
+        let now = read(store)?;
+        if now.as_ref() != Some(record) {
+            let is_gone = now.is_none_or(|now| now.is_released && now.version == record.version);
+            return Ok(Some(Change { after: began.elapsed(), is_gone }));
         }
     }
     Ok(None)

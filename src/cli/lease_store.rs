@@ -3,8 +3,9 @@
 use super::CliError;
 #[cfg(feature = "aws")]
 use crate::config::Admiral;
-use crate::config::{LeaseTable, LeaseUrl};
-use crate::election::Store;
+use crate::config::{LeaseTable, LeaseUrl, SwiftLease};
+use crate::election::swift::SwiftStore;
+use crate::election::{Store, StoreError};
 use std::time::Duration;
 
 /// A lease in a store, as its URL or the file that the URL names describes it.
@@ -12,6 +13,7 @@ pub(super) enum Source {
     Table(LeaseTable),
     #[cfg(feature = "aws")]
     Admiral(Admiral),
+    Swift(SwiftLease),
 }
 
 impl Source {
@@ -23,6 +25,7 @@ impl Source {
         match url {
             LeaseUrl::File => Ok(None),
             LeaseUrl::Table(table) => Ok(Some(Source::Table(*table))),
+            LeaseUrl::Swift(lease) => Ok(Some(Source::Swift(*lease))),
             #[cfg(feature = "aws")]
             LeaseUrl::Admiral(path) => {
                 let of = Admiral::load(&path).map_err(|error| CliError::Usage(format!("--lease admiral:{error}")))?;
@@ -39,6 +42,7 @@ impl Source {
             Source::Table(table) => table.duration,
             #[cfg(feature = "aws")]
             Source::Admiral(of) => of.duration(),
+            Source::Swift(lease) => lease.duration,
         }
     }
 
@@ -48,34 +52,45 @@ impl Source {
             Source::Table(table) => table.heartbeat,
             #[cfg(feature = "aws")]
             Source::Admiral(of) => of.heartbeat(),
+            Source::Swift(lease) => lease.heartbeat,
         }
     }
 
     /// Opens the store for the process `me`, reached at `address`.
     ///
     /// # Errors
-    /// The table or the item is not one for leases, or this binary lacks the store.
-    #[cfg(feature = "aws")]
+    /// The table, the item or the object is not one for leases, or this binary lacks the store.
     pub fn open(&self, me: &str, address: &str) -> Result<Box<dyn Store>, CliError> {
-        use crate::election::StoreError;
-        use crate::election::dynamodb::DynamoDb;
-
         /// Time for the first read, which also finds region and credentials.
         const FIRST: Duration = Duration::from_secs(5);
-        let store = match self {
-            Source::Table(table) => DynamoDb::new(table.clone(), me.to_string(), address.as_bytes().to_vec()),
-            Source::Admiral(of) => DynamoDb::of_admiral(of.clone(), me.to_string()),
+        let mut store: Box<dyn Store> = match self {
+            Source::Swift(lease) => {
+                let store = SwiftStore::new(lease.clone(), me.to_string());
+                Box::new(store.map_err(|error| CliError::Usage(format!("--lease: {error}")))?)
+            }
+            other => other.in_dynamodb(me, address)?,
         };
-        let mut store = store.map_err(CliError::failed)?;
         match store.read(FIRST) {
             Err(StoreError::Unfit(reason)) => Err(CliError::Failed(format!("--lease: {reason}"))),
             // It may come, and an active one may go on meanwhile.
-            Ok(_) | Err(StoreError::Failed(_)) => Ok(Box::new(store)),
+            Ok(_) | Err(StoreError::Failed(_)) => Ok(store),
         }
     }
 
+    #[cfg(feature = "aws")]
+    fn in_dynamodb(&self, me: &str, address: &str) -> Result<Box<dyn Store>, CliError> {
+        use crate::election::dynamodb::DynamoDb;
+
+        let store = match self {
+            Source::Table(table) => DynamoDb::new(table.clone(), me.to_string(), address.as_bytes().to_vec()),
+            Source::Admiral(of) => DynamoDb::of_admiral(of.clone(), me.to_string()),
+            Source::Swift(_) => return Err(CliError::Failed("--lease swift: is not in DynamoDB".into())),
+        };
+        Ok(Box::new(store.map_err(CliError::failed)?))
+    }
+
     #[cfg(not(feature = "aws"))]
-    pub fn open(&self, _: &str, _: &str) -> Result<Box<dyn Store>, CliError> {
+    fn in_dynamodb(&self, _: &str, _: &str) -> Result<Box<dyn Store>, CliError> {
         Err(without_aws())
     }
 }

@@ -8,12 +8,15 @@ pub mod error;
 mod failover;
 pub mod feed;
 pub mod fleet;
+mod gc;
 mod json;
 mod lease;
 mod lease_store;
 mod log;
 pub mod logging;
+mod owner_store;
 mod passwd;
+mod plan;
 #[cfg(feature = "points")]
 mod points;
 pub mod progress;
@@ -48,9 +51,11 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { program: Program::Failover, command: failover::command, run: failover::run },
     Subcommand { program: Program::Feed, command: feed::command, run: feed::run },
     Subcommand { program: Program::Fleet, command: fleet::command, run: fleet::run },
+    Subcommand { program: Program::Gc, command: gc::command, run: gc::run },
     Subcommand { program: Program::Lease, command: lease::command, run: lease::run },
     Subcommand { program: Program::Log, command: log::command, run: log::run },
     Subcommand { program: Program::Passwd, command: passwd::command, run: passwd::run },
+    Subcommand { program: Program::Plan, command: plan::command, run: plan::run },
     Subcommand { program: Program::Q, command: q::command, run: q::run },
     Subcommand { program: Program::Rdb, command: rdb::command, run: rdb::run },
     Subcommand { program: Program::Tick, command: tick::command, run: tick::run },
@@ -130,6 +135,8 @@ fn local_time(program: Program) -> Result<(), CliError> {
         | Program::Config
         | Program::Failover
         | Program::Fleet
+        | Program::Gc
+        | Program::Plan
         | Program::Lease
         | Program::Log
         | Program::Passwd => Ok(()),

@@ -21,15 +21,32 @@ impl Progress {
 
     /// Reports `done` of `total` bytes.
     pub fn at(&mut self, done_bytes: u64, total_bytes: u64) {
+        let Some(passed_s) = self.is_due() else { return };
+        let share = done_bytes.saturating_mul(100).checked_div(total_bytes).unwrap_or(100);
+        let rate = done_bytes as f64 / passed_s / 1e6;
+        self.draw(&format!("{share} %, {rate:.0} MB/s"));
+    }
+
+    /// Reports `done` of `total` pieces.
+    pub fn of(&mut self, done: usize, total: usize) {
+        let Some(passed_s) = self.is_due() else { return };
+        let rate = done as f64 / passed_s;
+        self.draw(&format!("{done} of {total}, {rate:.0} a second"));
+    }
+
+    /// Returns the seconds since the beginning if the line is to be drawn.
+    fn is_due(&mut self) -> Option<f64> {
         let now = Instant::now();
         if !self.terminal || now.duration_since(self.drawn.unwrap_or(self.begin)) < PAUSE {
-            return;
+            return None;
         }
         self.drawn = Some(now);
-        let share = done_bytes.saturating_mul(100).checked_div(total_bytes).unwrap_or(100);
-        let rate = done_bytes as f64 / now.duration_since(self.begin).as_secs_f64() / 1e6;
+        Some(now.duration_since(self.begin).as_secs_f64())
+    }
+
+    fn draw(&self, text: &str) {
         // A failed redraw does not matter.
-        let _ = write!(std::io::stderr(), "\r{}: {share} %, {rate:.0} MB/s\x1b[K", self.what);
+        let _ = write!(std::io::stderr(), "\r{}: {text}\x1b[K", self.what);
     }
 }
 

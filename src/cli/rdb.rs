@@ -2,9 +2,11 @@
 
 use super::fleet::choose::choose;
 use super::fleet::publish::Publishing;
-use super::{CliError, command_for, logging, settings_of, startup, tls};
+use super::{CliError, command_for, logging, owner_store, settings_of, startup, tls};
+use crate::config::OwnerUrl;
 use crate::config::Program;
 use crate::config::options;
+use crate::election::owner::{Keeper, Pulse};
 use crate::env::Env;
 use crate::fleet::Fleet;
 use crate::fleet::absent::NoFleet;
@@ -14,7 +16,8 @@ use crate::rdb::options::{LEAVE_WITHIN, NodeOptions, OptionsError};
 use crate::rdb::shared::Ending;
 use clap::{ArgMatches, Command};
 use std::io::Write;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Queue of a node outside of a group.
 const QUEUE: &str = "rdb";
@@ -61,6 +64,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let tickerplant = options.tickerplant.to_string();
     let notifier = Notifier::from_environment();
     options.audit = startup::audit_options(&settings)?;
+    let owner_lease = settings.find(&options::OWNER_LEASE)?;
+    options.has_owner_lease = owner_lease.is_some();
     options.load.extend(startup::files(matches));
     options.commands = startup::commands(&settings)?;
     let is_quiet = settings.is_on(&options::QUIET)?;
@@ -71,6 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         node.set_tls(door).map_err(CliError::failed)?;
     }
     let identity = node.identity().clone();
+    let _keeper = owner_lease.map(|url| keep(&url, &node)).transpose()?;
     let ready = move || {
         notifier.ready(&format!("listening on {}", identity.port));
         if is_quiet {
@@ -94,6 +100,17 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         }
         Ending::Failed(reason) => Err(CliError::Failed(reason)),
     }
+}
+
+/// Starts to keep this process's lease, which ends when the result is dropped.
+fn keep(url: &OwnerUrl, node: &node::Node) -> Result<Keeper, CliError> {
+    let (windows, clock, identity) = (owner_store::windows(url)?, Env::system().clock, node.identity());
+    let store = owner_store::open(url, &format!("{} of {}", identity.node, identity.queue))?;
+    let pulse = Arc::new(Pulse::new(Arc::clone(&clock), Duration::from_nanos(windows.usable_ns())));
+    node.set_pulse(Arc::clone(&pulse));
+    let keeper = Keeper::start(store, identity.process.clone(), windows, clock, pulse).map_err(CliError::failed)?;
+    node.set_lease(keeper.watch());
+    Ok(keeper)
 }
 
 /// Waits while this node is in a warm pool: it must not join the queue before it is taken into service.

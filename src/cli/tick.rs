@@ -10,7 +10,7 @@ use super::{CliError, command_for, logging, settings_of, startup, tls};
 use crate::access::{Access, WithCluster, listen_on, log_who_may_connect};
 use crate::config::{Limits, Listen, Program, Settings, options};
 use crate::env::Env;
-use crate::lease::OwnCopy;
+use crate::lease::{Copies, OwnCopy, common_log};
 use crate::log::MAX_ADDRESS_BYTES;
 use crate::metrics::Tap;
 use crate::net::sites::Sites;
@@ -178,6 +178,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             "--lease: needs a directory, whose log is what one tickerplant takes over from the other".into(),
         ));
     }
+    lease::check_fence(&settings)?;
     plant_options.address = Some(address.clone());
     let log = |dir: &PathBuf| plant_options.log(&env, dir, &wake);
     let log = plant_options.dir.as_ref().map(log).transpose().map_err(CliError::failed)?;
@@ -198,6 +199,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             door: door.clone(),
             audit: audit.clone(),
             notifier: notifier.clone(),
+            tables: &tables,
             globals: globals.clone(),
             handler,
             has_secret: with_cluster,
@@ -246,6 +248,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let end = signals::on_termination(parts.waker()).map_err(CliError::failed)?;
     if let Some(election) = membership.election() {
         election.tenure().on_change(Arc::clone(&wake));
+        if let (false, Some(log), Some((_, src))) = (membership.has_copy(), plant.log(), &place) {
+            // Another directory's log must not be taken for this one.
+            election.name_copies(1, Copies::of([common_log(src, log.writer_id().log)]));
+        }
     }
     // A signal that came while the log was opened set the flag of the passive process only.
     if ended.is_some_and(|ended| signals::is_asked(&ended)) {

@@ -4,6 +4,7 @@
 pub mod bar;
 pub mod chart;
 pub mod lines;
+pub mod plot;
 pub mod screen;
 pub mod svg;
 pub mod text;

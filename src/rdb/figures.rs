@@ -179,6 +179,9 @@ pub fn health(shared: &Shared, constants: &Constants, limits: &Limits, used: &[(
         let memory = state.memory_percent.unwrap_or(0.0);
         health.degrade("no standby", no_standby(&queue, &node, most, memory, roll_percent));
     }
+    if let Some(trouble) = shared.lease_trouble() {
+        health.degrade("owner lease", trouble);
+    }
     add_day_end(&shared.day_ends, &mut health);
     health.add_limits(limits, &[symbols_used().as_slice(), used].concat());
     health

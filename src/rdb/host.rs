@@ -51,6 +51,9 @@ pub struct QueryHost<'a> {
     pub(super) by_owner: bool,
     /// Name of a global that code of the owner is changing in part.
     changing: Option<Sym>,
+    /// `\d`, `\c` and `\P` within this evaluation.
+    namespace: Sym,
+    console: Console,
     /// Deadline of the evaluation.
     deadline: Option<Instant>,
     effects: Effects,
@@ -72,6 +75,8 @@ impl<'a> QueryHost<'a> {
             has_own_changed: false,
             by_owner: false,
             changing: None,
+            namespace: Sym::NULL,
+            console: scope.console,
             deadline,
             effects: Effects::default(),
         }
@@ -476,7 +481,12 @@ impl Host for QueryHost<'_> {
     }
 
     fn console(&self) -> Console {
-        self.scope.console
+        self.console
+    }
+
+    fn set_console(&mut self, console: Console) -> Result<(), QError> {
+        self.console = console;
+        Ok(())
     }
 
     fn setting(&self, which: Setting) -> i64 {
@@ -526,11 +536,13 @@ impl Host for QueryHost<'_> {
     }
 
     /// Each message begins in the root. Other namespaces are those of the owner's code.
+    fn namespace(&self) -> Sym {
+        self.namespace
+    }
+
     fn set_namespace(&mut self, namespace: Sym) -> Result<(), QError> {
-        match namespace {
-            Sym::NULL => Ok(()),
-            _ => Err(QError::named("access")),
-        }
+        self.namespace = namespace;
+        Ok(())
     }
 
     fn rows_of(&self, column: &Slice<Sym>, symbol: Sym) -> Option<Vec<u32>> {

@@ -13,6 +13,7 @@ use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
 use crate::access::{self, Access, listen_on, log_who_may_connect};
 use crate::audit::Audit;
+use crate::election::owner::{Pulse, Watch};
 use crate::env::Env;
 use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
@@ -239,6 +240,16 @@ impl Node {
     /// Returns the source of metrics snapshots for the publisher; once.
     pub fn tap(&mut self) -> Option<Tap> {
         self.tap.take()
+    }
+
+    /// Lets queries be rejected after a pause of the process, until the node has joined again.
+    pub fn set_pulse(&self, pulse: Arc<Pulse>) {
+        self.shared.set_pulse(pulse);
+    }
+
+    /// Shows what is wrong with the owner's lease.
+    pub fn set_lease(&self, lease: Watch) {
+        self.shared.set_lease(lease);
     }
 
     /// Takes clients with TLS.

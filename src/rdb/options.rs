@@ -63,6 +63,8 @@ pub struct NodeOptions {
     pub read_log: Read,
     /// The audit log; `None` without one.
     pub audit: Option<AuditOptions>,
+    /// The process keeps a lease in a store, under its own random id.
+    pub has_owner_lease: bool,
     pub limits: Limits,
 }
 
@@ -109,6 +111,7 @@ impl NodeOptions {
             helper_threads: 0,
             read_log: reading::on_a_thread,
             audit: None,
+            has_owner_lease: false,
             limits: Limits::default(),
         }
     }
@@ -170,6 +173,7 @@ impl NodeOptions {
             },
             read_log: reading::on_a_thread,
             audit: None,
+            has_owner_lease: false,
             limits,
         })
     }

@@ -274,6 +274,10 @@ impl Queries {
         conn: ConnId,
         peer: &Peer,
     ) -> Result<(Option<Ticket>, Option<Share>), QError> {
+        if self.shared.is_doubtful() {
+            let text = "this node stood still, and may have lost its windows to others: it joins again first";
+            return Err(QError::with("evicted", text));
+        }
         let call = || Call { bytes_in: bytes as u64, ..Call::named(name) };
         let ticket = self.audit.begin(|| peer.who(conn), call)?;
         match self.shares.take(peer) {

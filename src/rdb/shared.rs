@@ -4,6 +4,7 @@ use super::capacity::CapacityCounters;
 use super::day_end::DayEnds;
 use super::policy::Phase;
 use super::windows::Window;
+use crate::election::owner::{Pulse, Watch};
 use crate::sys::clock::Clock;
 use crate::sys::shared::Shared as Slice;
 use crate::table::store::{SharedTables, Tables, Usage};
@@ -206,6 +207,9 @@ pub struct Shared {
     wake_loop: OnceLock<Wake>,
     /// Counters of fleet requests; unset before the fleet thread starts.
     fleet: OnceLock<Arc<CapacityCounters>>,
+    /// Set if the process keeps an owner's lease.
+    pulse: OnceLock<Arc<Pulse>>,
+    lease: OnceLock<Watch>,
 }
 
 impl Shared {
@@ -229,6 +233,8 @@ impl Shared {
             wake: OnceLock::new(),
             wake_loop: OnceLock::new(),
             fleet: OnceLock::new(),
+            pulse: OnceLock::new(),
+            lease: OnceLock::new(),
         }
     }
 
@@ -244,6 +250,31 @@ impl Shared {
 
     pub fn fleet(&self) -> Option<&CapacityCounters> {
         self.fleet.get().map(Arc::as_ref)
+    }
+
+    pub fn set_pulse(&self, pulse: Arc<Pulse>) {
+        let _ = self.pulse.set(pulse);
+    }
+
+    pub fn set_lease(&self, lease: Watch) {
+        let _ = self.lease.set(lease);
+    }
+
+    /// Returns what is wrong with the owner's lease, if the process keeps one.
+    pub fn lease_trouble(&self) -> Option<String> {
+        self.lease.get().and_then(Watch::trouble)
+    }
+
+    /// Whether the process stood still for longer than its lease lasts and has not joined since: others may hold its windows by now.
+    pub fn is_doubtful(&self) -> bool {
+        self.pulse.get().is_some_and(|pulse| pulse.is_doubtful())
+    }
+
+    /// The node has joined, or takes part in no queue.
+    pub fn settle_doubt(&self) {
+        if let Some(pulse) = self.pulse.get() {
+            pulse.joined();
+        }
     }
 
     /// Returns the latest published state.

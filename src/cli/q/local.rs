@@ -121,7 +121,18 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
 fn user() -> Vec<u8> {
     use std::os::unix::ffi::OsStringExt;
     let named = std::env::var_os("USER").or_else(|| std::env::var_os("LOGNAME"));
-    named.map_or_else(|| rustix::process::getuid().as_raw().to_string().into_bytes(), OsStringExt::into_vec)
+    let number = rustix::process::getuid().as_raw();
+    let listed = || user_of(&std::fs::read("/etc/passwd").unwrap_or_default(), number);
+    named.map(OsStringExt::into_vec).or_else(listed).unwrap_or_else(|| number.to_string().into_bytes())
+}
+
+/// The name of a user number in the text of `/etc/passwd`.
+fn user_of(users: &[u8], number: u32) -> Option<Vec<u8>> {
+    users.split(|c| *c == b'\n').find_map(|line| {
+        let mut fields = line.split(|c| *c == b':');
+        let name = fields.next()?;
+        (fields.nth(1)? == number.to_string().as_bytes()).then(|| name.to_vec())
+    })
 }
 
 /// Returns the caller of what a client's connection evaluates.
@@ -396,11 +407,12 @@ impl Console {
         if !self.trusts_clients {
             session.serve_caller();
         }
-        let space = session.namespace();
-        // Clients' messages are evaluated in the root namespace.
+        let (space, console) = (session.namespace(), session.console_now());
+        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
         let _ = session.set_namespace(Sym::NULL);
         let result = signals::evaluating(|| handlers::evaluate(session, &Rules::default(), handle, event, &limits));
         let _ = session.set_namespace(space);
+        let _ = session.set_console(console);
         session.set_caller(self.own.clone());
         result
     }
@@ -487,14 +499,15 @@ impl Console {
         let session = &mut self.session;
         let caller = self.clients.get(&handle).map(|(caller, _)| caller.clone());
         session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
-        let space = session.namespace();
-        // Clients' messages are evaluated in the root namespace.
+        let (space, console) = (session.namespace(), session.console_now());
+        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
         let _ = session.set_namespace(Sym::NULL);
         let result = signals::evaluating(|| match &handler {
             Some(handler) => apply(session, handler, &[message], limits),
             None => crate::q::eval_message(session, &message, limits),
         });
         let _ = session.set_namespace(space);
+        let _ = session.set_console(console);
         session.set_caller(self.own.clone());
         result
     }

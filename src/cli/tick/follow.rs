@@ -161,7 +161,8 @@ pub(super) fn run(
     }
     let (mut service, listeners) = reactor.run_before_another().map_err(CliError::failed)?;
     service.copier.finish();
-    if let Some(failure) = service.copier.status.get().failure {
+    let status = service.copier.status.get();
+    if let Some(failure) = status.failure {
         return Err(CliError::Failed(failure));
     }
     let Some(election) = election.filter(|_| !signals::is_asked(&end)) else {
@@ -169,6 +170,10 @@ pub(super) fn run(
         return Ok(Followed::Over);
     };
     let opening = opening(notifier, env)?;
+    // What was confirmed is what is opened.
+    if let Some(closed) = status.closed {
+        closed.check(&*log.env.disk).map_err(CliError::failed)?;
+    }
     Ok(match open(&election, log)? {
         Some(locked) => {
             tracing::info!("taking over with this copy of the log, epoch {}", locked.epoch());

@@ -2,7 +2,7 @@
 
 use crate::cli::CliError;
 use crate::cli::lease_store::Source;
-use crate::config::{Settings, options};
+use crate::config::{LeaseUrl, Settings, options};
 use crate::election::{Election, ElectionOptions};
 use crate::env::{Disk, Env};
 use crate::lease::{OwnCopy, Terms};
@@ -21,10 +21,37 @@ const SELF: &str = "/proc/self/exe";
 /// Longest interval of a passive process's reads: a lease that is released is taken after half of it, on average.
 const MAX_POLL_NS: u64 = 500_000_000;
 /// Time for another process to take the log after a hand-over, and the interval between looks at it.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+const TAKEN_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Time for giving back a lease that is lost, before the process starts again.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
+/// As long as a process that ends waits for the store to take its lease back: a few calls. A store that is away is not waited for.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// Checks that a lease whose writes are not atomic has a fence, and that no other one has the option.
+///
+/// # Errors
+/// Those of the options.
+pub(super) fn check_fence(settings: &Settings) -> Result<(), CliError> {
+    let (url, fence) = (settings.find(&options::LEASE)?, settings.find(&options::LEASE_FENCE)?);
+    let follows = settings.find(&options::FOLLOW)?.is_some();
+    let wrong = match (&url, fence) {
+        (Some(LeaseUrl::Swift(_)), _) if follows => {
+            "--follow with --lease swift: Swift has no create that only one of several clients wins, and each copy has a lock of its own, so two \
+             tickerplants could write: use a lease in a DynamoDB table, also instead of --lease-fence"
+        }
+        (Some(LeaseUrl::Swift(_)), None) => {
+            "--lease swift: Swift has no create that only one of several clients wins, so a lease there alone elects nobody. With one log \
+             directory for all tickerplants add --lease-fence file: the lock and the epoch of the log then decide which one writes"
+        }
+        (Some(LeaseUrl::Swift(_)), Some(_)) | (_, None) => return Ok(()),
+        (Some(_), Some(_)) => {
+            "--lease-fence: only for --lease swift: writes under this lease are always fenced by the lock and the epoch of the log: leave it out"
+        }
+        (None, Some(_)) => "--lease-fence: only for --lease swift: there is no lease",
+    };
+    Err(CliError::Usage(wrong.into()))
+}
 
 /// A lease in a store; none for the lock of the log. The lease is given back when this is dropped, however the process ends.
 pub(super) struct Membership {
@@ -61,9 +88,16 @@ impl Membership {
 
     fn without_store(holds_without_store: bool) -> Result<Membership, CliError> {
         match holds_without_store {
-            true => Err(CliError::Usage("--lease-failsafe: only for a lease in a store (--lease dynamodb:)".into())),
+            true => Err(CliError::Usage(
+                "--lease-failsafe: only for a lease in a store (--lease dynamodb:, admiral: or swift:)".into(),
+            )),
             false => Ok(Membership { election: None, has_copy: false }),
         }
+    }
+
+    /// Whether each process of the lease has a log of its own.
+    pub fn has_copy(&self) -> bool {
+        self.has_copy
     }
 
     pub fn election(&self) -> Option<&Arc<Election>> {
@@ -83,7 +117,7 @@ impl Membership {
                 }
                 match election.filter(|_| self.has_copy) {
                     Some(election) => await_owner(election, asked),
-                    None => log.await_another(epoch, asked),
+                    None => log.await_another(epoch, election, asked),
                 }
             }
             (Some(election), None) if election.tenure().has_left() => {
@@ -112,8 +146,9 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Waits until another process has the log, under a higher epoch than `before`. Without a store, this one would have its lock again at once.
-    fn await_another(&self, before: u64, asked: &AtomicBool) {
+    /// Waits until another process has the log, under a higher epoch than `before`, or has had the lease. Without a store, this one would have its lock
+    /// again at once.
+    fn await_another(&self, before: u64, election: Option<&Arc<Election>>, asked: &AtomicBool) {
         let began = Instant::now();
         while began.elapsed() < TAKEN_WITHIN {
             if signals::is_asked(asked) {
@@ -123,10 +158,23 @@ impl Place<'_> {
             if let Ok(Some(active)) = active.map(|active| active.filter(|active| active.epoch > before)) {
                 return tracing::info!(epoch = active.epoch, "handed over: {} has the log", active.process);
             }
+            if election.is_some_and(|election| has_come_back(election)) {
+                return;
+            }
             std::thread::sleep(LOOK_EVERY);
         }
         tracing::error!("no other tickerplant has taken the log within {TAKEN_WITHIN:?}: competing for it again");
     }
+}
+
+/// Whether another process has had the lease since, and has given it back.
+fn has_come_back(election: &Election) -> bool {
+    let (tenure, view) = (election.tenure(), election.tenure().view());
+    let is_back = view.is_released && !view.owner.is_empty() && view.owner != tenure.state().name;
+    if is_back {
+        tracing::error!("{} had the lease, and has given it back: competing for it again", view.owner);
+    }
+    is_back
 }
 
 /// As [`Place::await_another`], where each process has a log of its own: waits until the record has another owner.
@@ -140,6 +188,9 @@ fn await_owner(election: &Election, asked: &AtomicBool) {
         if !view.is_released && view.owner != tenure.state().name {
             return tracing::info!("handed over: {} has the lease", view.owner);
         }
+        if has_come_back(election) {
+            return;
+        }
         std::thread::sleep(LOOK_EVERY);
     }
     tracing::error!("no other tickerplant has taken the lease within {TAKEN_WITHIN:?}: competing for it again");
@@ -148,7 +199,7 @@ fn await_owner(election: &Election, asked: &AtomicBool) {
 impl Drop for Membership {
     fn drop(&mut self) {
         if let Some(election) = &self.election
-            && !election.leave()
+            && !election.leave(END_WITHIN)
         {
             tracing::warn!("the lease may not be released: others wait until it is over");
         }

@@ -7,13 +7,15 @@ use crate::config::{Listen, Settings, options};
 use crate::election::Election;
 use crate::env::Env;
 use crate::env::task::Every;
-use crate::log::{Contender, Locked, LogError, LogOptions, Waker};
+use crate::log::{Active, Contender, Locked, LogError, LogOptions, Waker};
 use crate::net::sites::Sites;
 use crate::net::tls::Door;
 use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, signals};
+use crate::tick::core::Tables;
 use crate::tick::evaluation::Bounds;
 use crate::tick::forward::Forward;
 use crate::tick::globals::{Globals, SharedGlobals};
+use crate::tick::logged_schema;
 use crate::tick::passive::{PassiveService, Waiting};
 use crate::tick::program::Logins;
 use std::io::Write;
@@ -32,6 +34,7 @@ pub(super) struct Passive<'a> {
     pub door: Option<Arc<Door>>,
     pub audit: Audit,
     pub notifier: Notifier,
+    pub tables: &'a Arc<Tables>,
     /// For the owner's `.z.pw`.
     pub globals: Globals,
     pub handler: Bounds,
@@ -86,7 +89,7 @@ fn wait(
     listeners: Listeners,
     passive: Passive<'_>,
 ) -> Result<Option<Taken>, CliError> {
-    let Passive { settings, env, listen, net_limits, access, door, audit, notifier, globals, .. } = passive;
+    let Passive { settings, env, listen, net_limits, access, door, audit, notifier, tables, globals, .. } = passive;
     let (handler, has_secret, election) = (passive.handler, passive.has_secret, passive.election);
     listeners.listen(listen).map_err(CliError::failed)?;
     let port = listeners.port();
@@ -100,7 +103,12 @@ fn wait(
     let tenure = election.as_ref().map(|election| Arc::clone(election.tenure()));
     let until = if tenure.is_some() { "it has the lease and the log" } else { "the log is free" };
     let of_forward = Arc::clone(&waker);
-    let waiting = Waiting::start(env, contender, waker, election).map_err(CliError::failed)?;
+    let (disk, own) = (Arc::clone(&env.disk), Arc::clone(tables));
+    let fits = Box::new(move |active: &Active| {
+        let difference = logged_schema::difference(&*disk, active.log.as_deref()?, &own, &codec)?;
+        Some(format!("this process has other tables than the log ({difference}): start it with the same --schemas"))
+    });
+    let waiting = Waiting::start(env, contender, waker, election, fits).map_err(CliError::failed)?;
     let forward = match settings.is_on(&options::FORWARD)? {
         true => {
             let forward = Forward::start(env, waiting.active_address(), net_limits.outboxes_bytes, of_forward);

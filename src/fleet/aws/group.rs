@@ -125,6 +125,18 @@ pub fn describe(cloud: &mut Cloud, name: &str, sightings: &mut Sightings) -> Res
     })
 }
 
+/// Ends an instance of a group. Unless the desired capacity is decremented, the group launches another one.
+///
+/// # Errors
+/// The call fails.
+pub fn terminate(cloud: &mut Cloud, instance: &str, decrement: bool) -> Result<(), FleetError> {
+    cloud.scaling(&api::TERMINATE, |client| {
+        let call = client.terminate_instance_in_auto_scaling_group().instance_id(instance);
+        call.should_decrement_desired_capacity(decrement).send()
+    })?;
+    Ok(())
+}
+
 /// Requests at least `wanted` instances.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ mod api;
 mod cloud;
 pub mod cloudwatch;
 mod group;
+pub mod groups;
 mod identity;
 pub mod imds;
 mod lifecycle;
@@ -151,11 +152,7 @@ impl Aws {
     }
 
     fn terminate(&mut self, instance: &str, decrement: bool) -> Result<(), FleetError> {
-        self.cloud.scaling(&api::TERMINATE, |client| {
-            let call = client.terminate_instance_in_auto_scaling_group().instance_id(instance);
-            call.should_decrement_desired_capacity(decrement).send()
-        })?;
-        Ok(())
+        group::terminate(&mut self.cloud, instance, decrement)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Dialect, Fault, Ingest};
 use crate::net::client::ClientError;
 use crate::points::{self, Boundary};
 use crate::protocol::{FromNode, Join, Joined, foreign};
-use crate::queue::{OpenWindow, UpdateIndex, Window};
+use crate::queue::{EVICTED, OpenWindow, UpdateIndex, Window};
 use crate::rdb::capacity::FleetRequest;
 use crate::rdb::policy::PolicyEvent;
 use proto::View;
@@ -32,6 +32,7 @@ impl Ingest {
 
     fn greeted(&mut self) {
         self.link.joined();
+        self.shared.settle_doubt();
         self.notify_ready();
         self.requests.send(FleetRequest::Ready);
     }
@@ -96,6 +97,7 @@ impl Ingest {
             instance: name(&self.identity.instance).filter(|_| group.is_some()),
             group,
             process: name(&self.identity.process),
+            owner: name(&self.identity.process).filter(|_| self.options.has_owner_lease),
             writer: self.log.writer(),
             leaving: self.leaving().map(|leaving| leaving.when),
         };
@@ -112,6 +114,11 @@ impl Ingest {
                     }),
                     Some(_) => Err(Fault::Connection("the tickerplant has no .u.asg.join".to_string())),
                 };
+            }
+            Err(ClientError::Server(text)) if text.starts_with(EVICTED.as_bytes()) => {
+                // Another try would be rejected as well: only a new process can join.
+                let text = String::from_utf8_lossy(&text).into_owned();
+                return Err(Fault::Fatal(format!("the tickerplant rejects this node: {text}")));
             }
             Err(error) => return Err(self.refused(format!("the tickerplant rejects this node: {error}"))),
         };

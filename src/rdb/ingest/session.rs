@@ -71,6 +71,17 @@ impl Ingest {
                 false => Ok(()),
             };
         }
+        if self.shared.is_doubtful() {
+            match self.link.is_native() {
+                true => {
+                    return Err(Fault::JoinsAgain(
+                        "this process stood still for longer than its lease lasts".to_string(),
+                    ));
+                }
+                // A tickerplant in q evicts nobody.
+                false => self.shared.settle_doubt(),
+            }
+        }
         self.replay_on()?;
         if self.day.takes_unknown() {
             return self.link.request(RequestKind::Date, self.env.clock.now(), |writer| writer.chars(".u.d"));

@@ -1,0 +1,14 @@
+//! What a day costs and risks: the queue of the tickerplant, the policy of the nodes and the rules of the group, production's own code, on
+//! virtual time. Source: "RDB Autoscaling", cost and risk analysis.
+//!
+//! [`shape`] is when the day's bytes arrive, [`prices`] what instances cost, [`day`] plays one day, and [`figures`] says what it comes to.
+//! [`noise`] makes days that differ, [`risk`] says how they end, [`advice`] chooses, and [`paper`] has the paper's own tables.
+
+pub mod advice;
+pub mod day;
+pub mod figures;
+pub mod noise;
+pub mod paper;
+pub mod prices;
+pub mod risk;
+pub mod shape;
