@@ -31,6 +31,7 @@ const CRATES: &[(&str, &[&[&str]])] = &[
             &["fleet"],
             &["election"],
             &["tick", "rdb", "feed"],
+            &["plan"],
             &["monitor"],
             &["cli"],
         ],
@@ -56,6 +57,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
             "q/src/verbs/aggregate.rs",
             "q/src/verbs/arith.rs",
             "q/src/verbs/cast.rs",
+            "q/src/verbs/division.rs",
             "q/src/verbs/enums.rs",
             "q/src/verbs/index.rs",
             "q/src/verbs/monads.rs",
@@ -71,7 +73,13 @@ const CIRCLES: &[(&[&str], &str)] = &[
         "groups found by codes are rebuilt from their keys where a code does not hold",
     ),
     (
-        &["src/config/durability.rs", "src/config/lease.rs", "src/config/units.rs"],
+        &[
+            "src/config/durability.rs",
+            "src/config/lease.rs",
+            "src/config/owner_lease.rs",
+            "src/config/swift.rs",
+            "src/config/units.rs",
+        ],
         "units read every type of an option, some of which are written with units",
     ),
     (
@@ -101,6 +109,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
             "src/queue/back_off.rs",
             "src/queue/departed.rs",
             "src/queue/event.rs",
+            "src/queue/evict.rs",
             "src/queue/groups.rs",
             "src/queue/invariants.rs",
             "src/queue/journal.rs",
@@ -127,6 +136,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
         &[
             "sim/src/chaos.rs",
             "sim/src/clients.rs",
+            "sim/src/contest.rs",
             "sim/src/feeds.rs",
             "sim/src/line.rs",
             "sim/src/mistakes.rs",

@@ -250,6 +250,8 @@ class Ends(Surge):
 
     def test_protection_is_set_while_a_node_holds_rows_and_lifted_before_it_goes(self):
         group = self.grown()
+        # The second one is live, and holds nothing yet if the first one rolled with the last update.
+        self.publish(20)
         protected = lambda: [member["protected"] for member in self.api.group(group)["instances"]]
         self.eventually(lambda: all(protected()), "both nodes that hold rows are protected")
         self.end_of_day()

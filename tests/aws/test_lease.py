@@ -303,6 +303,43 @@ class BadStores(LeaseScene):
         self.assertRegex(self.refused(self.url()), 'the item "tick" of table .* is not a lease: it has no attribute')
         self.assertEqual(self.item(), item)
 
+    def test_another_directory_or_source_under_the_lease_is_not_continued(self):
+        one, port = self.plant("one")
+        self.publish(self.active(one, port))
+        others = []
+        for name, src, logs in [("elsewhere", "sym", self.directory / "elsewhere"), ("source", "other", self.logs)]:
+            other = reserve_port()
+            options = ("-p", other, "--schemas", self.directory / "sym.q", "--lease", self.url())
+            process = self.start(name, "tick", src, logs, *options)
+            process.wait_for(rf"is passive on {other}")
+            others.append(other)
+        self.eventually(lambda: "copies" in self.item(), "the lease names its log")
+        one.kill()
+        for other in others:
+            self.eventually(lambda: "the lease is one of another log, log:sym/" in self.state(other)["trouble"], "it says why")
+            self.eventually(lambda: self.state(other)["renewed"] > 6_000_000_000, "the lease is over")
+            self.assertEqual(self.state(other)["role"], "passive")
+            self.assertEqual(self.page(other, "/health?role=passive")[0], 503)
+        one, port = self.plant("again")
+        self.publish(self.active(one, port))
+        self.assertEqual(self.logged(), list(range(40)))
+
+    def test_another_schema_under_the_lease_is_not_continued(self):
+        one, port = self.plant("one")
+        self.publish(self.active(one, port))
+        schema = (self.directory / "sym.q").read_text()
+        (self.directory / "sym.q").write_text(schema.replace("size", "volume"))
+        two, other = self.plant("two")
+        self.eventually(lambda: "trade" in self.state(other)["trouble"], "it says why")
+        one.kill()
+        self.eventually(lambda: self.state(other)["renewed"] > 6_000_000_000, "the lease is over")
+        self.assertEqual(self.state(other)["role"], "passive")
+        self.assertIsNone(two.popen.poll())
+        (self.directory / "sym.q").write_text(schema)
+        one, port = self.plant("again")
+        self.publish(self.active(one, port))
+        self.assertEqual(self.logged(), list(range(40)))
+
     def test_a_lease_shorter_than_twice_its_heartbeat(self):
         self.assertIn("shorter than twice its heartbeat", self.refused(self.url(terms="duration=3s&heartbeat=2s")))
         self.assertIsNone(self.item())

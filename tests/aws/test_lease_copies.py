@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import threading
 
@@ -9,7 +10,8 @@ from harness import kdb
 from harness.client import Connection, KdbError
 from harness.scene import trades, update
 
-from .cloud.copies_scene import REFUSED, CopiesScene
+from .cloud.copies_scene import LEASE_NS, REFUSED, CopiesScene
+from .cloud.lease_scene import LOG
 from .cloud.scene import binary
 
 
@@ -119,6 +121,53 @@ class Copies(CopiesScene):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.is_active(1)
 
+    def test_a_complete_copy_whose_log_cannot_be_opened_leaves_the_lease_to_another_one(self):
+        one, two = self.both()
+        self.publish_to(0)
+        one.kill()
+        # A record in the middle of the follower's log is damaged before it takes over.
+        [path] = [path for path in self.directory_of(1).iterdir() if LOG.fullmatch(path.name)]
+        data = bytearray(path.read_bytes())
+        data[40:60] = bytes(20)
+        path.write_bytes(data)
+        self.assertNotEqual(two.wait(30), 0)
+        self.assertEqual(self.copies(), [f"127.0.0.1:{port}" for port in sorted(self.ports)])
+        self.begin(0)
+        self.is_active(0)
+        self.publish_to(0)
+        self.complete(0)
+        self.assertEqual(self.copies(), [f"127.0.0.1:{self.ports[0]}"])
+
+    def test_a_leader_that_ended_the_day_alone_follows_one_that_did_not(self):
+        one, two = self.both()
+        self.publish_to(0)
+        two.kill()
+        with self.connect(self.ports[0]) as client:
+            client.ask(kdb.lst(kdb.sym(".u.endofday"), kdb.sym("force")))
+        one.kill()
+        self.begin(1)
+        self.is_active(1)
+        self.publish_to(1)
+        self.begin(0)
+        self.named(0, 1)
+        self.publish_to(1)
+        self.complete(1)
+        self.eventually(lambda: self.rows(0) == self.rows(1), "both logs are the same")
+        self.assertRegex(self.state(self.ports[0])["note"], "went on with the day before: kept in .*[.]aside")
+
+    def test_a_take_over_does_not_wait_for_a_host_that_does_not_answer(self):
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            self.ports.append(silent.getsockname()[1])
+            one, _ = self.both()
+            self.publish_to(0)
+            # The follower looks for another leader, and meets the silent one.
+            one.pause()
+            self.eventually_equal(lambda: self.role(self.ports[1]), "active", "the follower is active", 2 * LEASE_NS / 1e9)
+            self.publish_to(1)
+            self.complete(1)
+
     def test_without_replica_a_follower_takes_over_if_it_keeps_up(self):
         one, _ = self.both(durability="group(5ms)")
         self.publish_to(0, 100)
@@ -160,6 +209,25 @@ class Copies(CopiesScene):
         self.assertEqual(len(self.acknowledged), 60)
         self.complete(0)
 
+    def test_a_hand_over_to_a_follower_that_hangs_is_given_up(self):
+        _, two = self.both()
+        self.publish_to(0)
+        two.pause()
+        addresses = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        with self.connect(self.ports[0]) as client:
+            client.ask(kdb.lst(kdb.sym(".u.failover"), kdb.NIL))
+        given_up = "the hand-over is given up, this tickerplant stays active: nobody who may take over answers"
+        self.eventually_equal(lambda: self.state(self.ports[0])["note"], given_up, "the hand-over is given up")
+        self.assertEqual(self.state(self.ports[0])["role"], "active")
+        two.resume()
+        self.publish_to(0)
+        self.named(0, 1)
+        done = subprocess.run([str(binary()), "failover", addresses], capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.publish_to(1)
+        self.assertEqual(len(self.acknowledged), 60)
+        self.complete(1)
+
     def test_no_hand_over_to_a_follower_that_lacks_updates(self):
         _, two = self.both()
         two.pause()
@@ -188,6 +256,7 @@ class Copies(CopiesScene):
     def test_an_emptied_directory_is_another_copy(self):
         one, two = self.both()
         self.publish_to(0)
+        before = self.numbered_copies()
         two.kill()
         one.pause()
         for path in self.directory_of(1).iterdir():
@@ -197,8 +266,61 @@ class Copies(CopiesScene):
         self.passes_by(1)
         one.resume()
         self.is_active(0)
-        self.named(0, 1)
+        self.named_under_another_number(before)
         self.complete(1)
+
+    def test_a_follower_whose_log_is_gone_ends_and_never_takes_over(self):
+        one, two = self.both()
+        self.publish_to(0)
+        for path in self.directory_of(1).glob("sym2*"):
+            path.unlink()
+        self.assertNotEqual(two.wait(), 0)
+        self.assertIn("may no longer be written by this tickerplant", two.printed())
+        self.publish_to(0)
+        one.kill()
+        self.begin(1)
+        self.says(1, "may lack acknowledged updates")
+        self.passes_by(1)
+        self.begin(0)
+        self.is_active(0)
+        self.complete(0)
+
+    def test_a_copy_that_has_lost_synced_updates_is_another_copy(self):
+        one, two = self.both()
+        self.publish_to(0)
+        # What an orderly end has closed is known to be on the disk.
+        self.assertEqual(two.terminate(), 0)
+        two = self.begin(1)
+        self.named(0, 1)
+        self.publish_to(0)
+        two.kill()
+        one.kill()
+        [log] = [path for path in self.directory_of(1).iterdir() if LOG.fullmatch(path.name)]
+        os.truncate(log, log.stat().st_size // 4)
+        self.begin(1).wait_for("It counts as another copy")
+        self.says(1, "may lack acknowledged updates")
+        self.passes_by(1)
+        self.begin(0)
+        self.is_active(0)
+        self.complete(0)
+
+    def test_a_log_that_a_disk_has_changed_is_not_copied_over_a_good_one(self):
+        one, two = self.both()
+        self.publish_to(0)
+        two.pause()
+        one.kill()
+        [log] = [path for path in self.directory_of(0).iterdir() if LOG.fullmatch(path.name)]
+        [copy] = [path for path in self.directory_of(1).iterdir() if LOG.fullmatch(path.name)]
+        before = copy.read_bytes()
+        changed = bytearray(log.read_bytes())
+        # The last byte of the last value, in a block that is not complete and has no checksum.
+        changed[-1] ^= 1
+        log.write_bytes(changed)
+        self.begin(0)
+        self.is_active(0)
+        two.resume()
+        self.says(1, "from update 19 on, and should not before 20, where the leader's epoch 2 began")
+        self.assertEqual(copy.read_bytes(), before)
 
     def test_a_leader_with_a_full_disk_leaves_the_log_to_its_follower(self):
         place = self.directory_of(0)
@@ -265,6 +387,7 @@ class Copies(CopiesScene):
     def test_a_named_copy_that_has_lost_its_logs_is_another_copy(self):
         one, two = self.both()
         self.publish_to(0)
+        before = self.numbered_copies()
         two.kill()
         one.kill()
         for path in self.directory_of(1).glob("sym2*"):
@@ -274,7 +397,7 @@ class Copies(CopiesScene):
         self.passes_by(1)
         self.begin(0)
         self.is_active(0)
-        self.named(0, 1)
+        self.named_under_another_number(before)
         self.complete(1)
 
     def test_a_failsafe_by_a_lock_of_its_own_is_refused(self):

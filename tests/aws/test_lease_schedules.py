@@ -7,12 +7,13 @@ import os
 import unittest
 
 from .cloud.schedules import Scheduled, ScheduledCopies
+from .cloud.swift_schedules import ScheduledInSwift
 
 SCHEDULES = int(os.environ.get("ELASTICK_LEASE_SCHEDULES", "4"))
 SEED = int(os.environ.get("ELASTICK_LEASE_SEED", "1"))
 
 
-class Schedules(Scheduled):
+class Played:
     def test_nothing_acknowledged_is_lost_or_twice(self):
         rows, changes = 0, 0
         for seed in range(SEED, SEED + SCHEDULES):
@@ -23,7 +24,14 @@ class Schedules(Scheduled):
             self.processes.clear()
             self.doCleanups()
             self.setUp()
-        print(f"{SCHEDULES} schedules from seed {SEED} on {self.kind}: {rows} acknowledged rows, {changes} leaders")
+        print(f"{SCHEDULES} schedules from seed {SEED} on {self.store_name()}: {rows} acknowledged rows, {changes} leaders")
+
+    def store_name(self):
+        return self.kind
+
+
+class Schedules(Played, Scheduled):
+    """With a common disk."""
 
 
 class SchedulesOfCopies(ScheduledCopies, Schedules):
@@ -34,6 +42,13 @@ class SchedulesOnTheApiServer(Schedules):
     """The same on the other stand-in."""
 
     kind = "moto"
+
+
+class SchedulesInSwift(Played, ScheduledInSwift):
+    """With a common disk, whose log's lock is the fence."""
+
+    def store_name(self):
+        return "Swift"
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class Fork(Followers):
         self.eventually(lambda: "differs from its leader's from update 10 on" in self.state(port)["trouble"], "it says so")
         self.assertEqual(copy.read_bytes(), before)
 
-    def test_a_day_that_ended_with_other_updates_is_noticed_before_the_next_has_any(self):
+    def test_a_day_that_ended_with_other_updates_is_cut_back_and_the_next_one_kept_aside(self):
         self.forked()
         old = self.leader(name="old alone")
         self.connect(old).ask(kdb.lst(kdb.sym(".u.endofday"), kdb.NIL))
@@ -120,10 +120,16 @@ class Fork(Followers):
             new.terminate()
             new = self.leader(name="new again", logs=self.directory / "copy")
             new.wait_for("is listening on")
-        before = self.bytes_of(self.logs)
         _, port = self.follower(new, logs="logs")
-        self.eventually(lambda: "differ from the leader's since before their newest day" in self.state(port)["trouble"], "it says so")
-        self.assertEqual(self.bytes_of(self.logs), before)
+        copy = self.directory / "copy"
+        self.eventually(lambda: self.bytes_of(self.logs) == self.bytes_of(copy), "both days are the leader's")
+        self.assertEqual(len(self.files(self.logs)), 2)
+        [aside] = self.logs.glob("sym????.??.??.aside")
+        [cut] = self.logs.glob("*.cut-*")
+        self.assertEqual((tplog.whole_bytes(aside)[0], cut.stat().st_size > 0), (0, True))
+        self.publish(new, 2)
+        self.copied(port, 2)
+        self.same("logs", "copy")
 
     def test_a_part_of_the_log_takes_over_with_its_numbers(self):
         leader = self.leader("--limit-log-read-chunk", "64KiB")

@@ -27,6 +27,7 @@ mod node_program;
 mod node_web;
 mod notify;
 mod oracle;
+mod plan;
 mod q_session;
 mod quotas;
 mod rdb_foreign;

@@ -159,12 +159,30 @@ fn a_console_at_a_node_sees_why_and_programs_see_the_name() {
 fn one_question_needs_no_handle() {
     let (_files, _process, port) = serving("one-shot", "f:{x+y}\n");
     let lines = format!(
-        "`::{port} \"1+1\"\n`::[(\":localhost:{port}\";60000);\"2+2\"]\n(`$\":localhost:{port}\")(`f;3;4)\n.z.H\n`::{port} \"1+`a\"\n"
+        "`::{port} \"1+1\"\n`::[(\":localhost:{port}\";60000);\"2+2\"]\n(`$\":localhost:{port}\")(`f;3;4)\n\
+         @[`::{port};\"1+`a\";{{x}}]\n.[`::{port};enlist\"3+3\";{{x}}]\n.z.H\n`::{port} \"1+`a\"\n"
     );
     let output = piped(&[], &lines);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.starts_with("2\n4\n7\n`int$()\n"), "{output:?}");
+    assert!(said.starts_with("2\n4\n7\n\"type\"\n6\n`int$()\n"), "{output:?}");
     assert!(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).contains("'type"));
+}
+
+#[test]
+fn a_clients_console_and_namespace_end_with_its_message() {
+    let (_files, _process, port) = serving("own-console", "f:{`kept set x}\n");
+    let mut client = connect(port);
+    let narrow = ask(&mut client, "{system\"c 10 20\";.Q.s til 100}[]");
+    assert_eq!(narrow, Value::chars("0 1 2 3 4 5 6 7 8..\n"));
+    assert_eq!(ask(&mut client, "system\"c\""), ask(&mut connect(port), "25 80i"));
+    assert_eq!(ask(&mut client, "{system\"P 3\";.Q.s1 1%3}[]"), Value::chars("0.333"));
+    assert_eq!(ask(&mut client, ".Q.s1 1%3"), Value::chars("0.3333333"));
+    ask(&mut client, "{system\"d .own\";`g set value\"{x+h}\"}[]");
+    assert_eq!(ask(&mut client, "(string system\"d\";.Q.s1 .own.g)~(enlist\".\";\"{x+h}\")"), Value::Bool(true));
+    // k over IPC: a report of qStudio's kind, and a lambda that is stored.
+    assert_eq!(ask(&mut client, "k)(#!3;.:'[`.z.K`.z.k])~(3;(.z.K;.z.k))"), Value::Bool(true));
+    assert_eq!(refused(&mut client, "k)0:`:/etc/hostname"), "access");
+    assert_eq!(refused(&mut client, "k).\"\\\\l x.q\""), "access");
 }
 
 /// A session whose stdin is a pipe.

@@ -70,14 +70,28 @@ class CopiesScene(LeaseScene):
 
         self.eventually(is_long_over, "the lease is over")
 
-    def copies(self):
+    def numbered_copies(self):
+        """The copies that the lease names, each as its address and number."""
         item = self.item() or {}
-        return sorted(name.rpartition("/")[0] for name in item.get("copies", {}).get("SS", []))
+        return sorted(item.get("copies", {}).get("SS", []))
+
+    def copies(self):
+        """Addresses of the copies that the lease names."""
+        return [name.rpartition("/")[0] for name in self.numbered_copies()]
 
     def named(self, *numbers):
         """Waits until the lease names the copies of these tickerplants, and no others."""
         wanted = sorted(f"127.0.0.1:{self.ports[number]}" for number in numbers)
         self.eventually_equal(self.copies, wanted, "the lease names the complete copies")
+
+    def named_under_another_number(self, before):
+        """Waits until the lease names as many copies as before, one of them with another number."""
+
+        def is_there():
+            now = self.numbered_copies()
+            return len(now) == len(before) and now != before
+
+        self.eventually(is_there, "the lease names the new copy")
 
     def publish_to(self, number, count=20):
         """Publishes single rows, and keeps in mind those that were acknowledged."""

@@ -1,4 +1,4 @@
-"""Tickerplants with one log directory and one lease in a table."""
+"""Tickerplants with one log directory and one lease in a store."""
 
 import itertools
 import os
@@ -21,40 +21,27 @@ LOG = re.compile(r"sym\d{4}\.\d\d\.\d\d")
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 
 
-class LeaseScene(Scene):
-    """Tickerplants with one log directory and one lease; `kind` names the stand-in."""
+class PlantScene(Scene):
+    """Tickerplants with one log directory and one lease, whose URL is `url()`."""
 
-    kind = "dynalite"
-    environment = KEYS
     # Long enough that a busy machine delays no renewal past it, short enough to wait for.
     terms = "duration=3s&heartbeat=600ms"
+    # What the lease needs besides its URL.
+    lease_options = ()
 
     @classmethod
     def setUpClass(cls):
-        reason = leases.missing(cls.kind)
-        if reason:
-            raise unittest.SkipTest(f"no stand-in for DynamoDB: {reason}")
         cls.executable = binary()
         super().setUpClass()
 
     def setUp(self):
         super().setUp()
-        self.store = leases.store(self.kind)
-        self.store.heal()
-        self.addCleanup(self.store.heal)
-        self.db = self.store.client("dynamodb")
-        self.table = f"leases-{os.getpid()}-{next(_numbers)}"
-        leases.create(self.db, self.table)
         self.seq = 0
-
-    def url(self, terms=None, table=None, key="tick", more=""):
-        place = f"region=us-east-1&endpoint={self.store.url}"
-        return f"dynamodb://{table or self.table}/{key}?{place}&{terms or self.terms}{more}"
 
     def plant(self, name, *options, lease=None):
         """A tickerplant that answers, and its port. Whether it is active is left to the lease."""
         port = reserve_port()
-        process = self.tick("--lease", lease or self.url(), *options, name=name, port=port)
+        process = self.tick("--lease", lease or self.url(), *self.lease_options, *options, name=name, port=port)
         process.wait_for(rf"is passive on {port}")
         return process, port
 
@@ -85,9 +72,6 @@ class LeaseScene(Scene):
         except GONE:
             return None
 
-    def item(self, key="tick"):
-        return self.db.get_item(TableName=self.table, Key={"key": {"S": key}}, ConsistentRead=True).get("Item")
-
     def page(self, port, path):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
@@ -99,3 +83,33 @@ class LeaseScene(Scene):
         """The rows of the one log in a directory."""
         [log] = [path for path in (directory or self.logs).iterdir() if LOG.fullmatch(path.name)]
         return [seq for record in tplog.read(log) for seq in record[2][4].v]
+
+
+class LeaseScene(PlantScene):
+    """With the lease in a table; `kind` names the stand-in."""
+
+    kind = "dynalite"
+    environment = KEYS
+
+    @classmethod
+    def setUpClass(cls):
+        reason = leases.missing(cls.kind)
+        if reason:
+            raise unittest.SkipTest(f"no stand-in for DynamoDB: {reason}")
+        super().setUpClass()
+
+    def setUp(self):
+        super().setUp()
+        self.store = leases.store(self.kind)
+        self.store.heal()
+        self.addCleanup(self.store.heal)
+        self.db = self.store.client("dynamodb")
+        self.table = f"leases-{os.getpid()}-{next(_numbers)}"
+        leases.create(self.db, self.table)
+
+    def url(self, terms=None, table=None, key="tick", more=""):
+        place = f"region=us-east-1&endpoint={self.store.url}"
+        return f"dynamodb://{table or self.table}/{key}?{place}&{terms or self.terms}{more}"
+
+    def item(self, key="tick"):
+        return self.db.get_item(TableName=self.table, Key={"key": {"S": key}}, ConsistentRead=True).get("Item")

@@ -41,6 +41,12 @@ class Link(api.Api):
     def note(self, event, **details):
         """Only the API server keeps records."""
 
+    def disturb(self, draw):
+        actions = ["throttle", "error500", "drop_before", "drop_after", "drop_after", "delay"]
+        for _ in range(draw.randrange(1, 4)):
+            delay = draw.choice([0, 0, 0.1, 0.5])
+            self.fault(draw.choice(["UpdateItem", "GetItem", "*"]), draw.choice(actions), draw.randrange(1, 5), delay)
+
     def stop(self):
         self.processes[0][1].send_signal(signal.SIGSTOP)
 
@@ -75,25 +81,14 @@ class Publisher(threading.Thread):
         self.join(30)
 
 
-class Scheduled(LeaseScene):
+class Schedule:
+    """Plays schedules; each tickerplant has its own link to the store in `links`."""
+
     terms = f"duration={int(LEASE_S * 1000)}ms&heartbeat=200ms"
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        directory = tempfile.TemporaryDirectory(prefix="elastick-links-")
-        cls.addClassCleanup(directory.cleanup)
-        direct = leases.store(cls.kind).direct
-        cls.links = []
-        for number in range(PLANTS):
-            cls.links.append(Link(directory.name, number, direct))
-            cls.addClassCleanup(cls.links[-1].close)
-
     def begin(self, which):
-        self.plants[which] = self.tick("--lease", self.lease_of(which), "--quiet", name=f"plant{which}", port=self.ports[which])
-
-    def lease_of(self, which):
-        return self.url().replace(self.store.url, self.links[which].url)
+        lease = ("--lease", self.lease_of(which), *self.lease_options)
+        self.plants[which] = self.tick(*lease, "--quiet", name=f"plant{which}", port=self.ports[which])
 
     def complete(self):
         """Directories whose logs have everything that was acknowledged."""
@@ -122,10 +117,7 @@ class Scheduled(LeaseScene):
         self.links[which].resume()
 
     def disturb(self, draw, which):
-        actions = ["throttle", "error500", "drop_before", "drop_after", "drop_after", "delay"]
-        for _ in range(draw.randrange(1, 4)):
-            delay = draw.choice([0, 0, 0.1, 0.5])
-            self.links[which].fault(draw.choice(["UpdateItem", "GetItem", "*"]), draw.choice(actions), draw.randrange(1, 5), delay)
+        self.links[which].disturb(draw)
 
     def hand_over(self, draw, which):
         for port in self.ports:
@@ -171,7 +163,7 @@ class Scheduled(LeaseScene):
                 self.assertLessEqual(set(publisher.acknowledged), set(rows), f"acknowledged rows are missing in {directory}")
                 verify = self.start(f"verify{seed}", "log", "verify", directory)
                 self.assertEqual(verify.wait(), 0, verify.printed())
-            return len(publisher.acknowledged), int(self.item()["fence"]["N"])
+            return len(publisher.acknowledged), self.leaders()
 
     def role_within(self, port):
         try:
@@ -179,6 +171,27 @@ class Scheduled(LeaseScene):
                 return connection.ask(kdb.lst(kdb.sym(".u.state"), kdb.NIL)).py()["role"]
         except GONE:
             return None
+
+
+class Scheduled(Schedule, LeaseScene):
+    """The lease is an item of a table."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        directory = tempfile.TemporaryDirectory(prefix="elastick-links-")
+        cls.addClassCleanup(directory.cleanup)
+        direct = leases.store(cls.kind).direct
+        cls.links = []
+        for number in range(PLANTS):
+            cls.links.append(Link(directory.name, number, direct))
+            cls.addClassCleanup(cls.links[-1].close)
+
+    def lease_of(self, which):
+        return self.url().replace(self.store.url, self.links[which].url)
+
+    def leaders(self):
+        return int(self.item()["fence"]["N"])
 
 
 class ScheduledCopies(Scheduled):

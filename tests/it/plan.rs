@@ -1,0 +1,96 @@
+//! `elastick plan` as its users run it.
+
+use crate::harness::{Directory, elastick};
+use serde_json::Value;
+
+fn answer(arguments: &[&str]) -> Value {
+    let output = elastick(&[&["plan", "--json"], arguments].concat()).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+/// Exit code and what is printed on standard error.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = elastick(&[&["plan"], arguments].concat()).output().expect("it runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn each_type_is_played_under_each_threshold() {
+    let all = answer(&["--type", "t3a.medium,r7g.medium", "--scale", "40,auto", "--roll", "70,85"]);
+    let of = |case: &Value| format!("{} {} {}", case["instance_type"], case["scale"], case["roll_percent"]);
+    let cases: Vec<String> = all["cases"].as_array().expect("cases").iter().map(of).collect();
+    assert_eq!(cases.len(), 8, "{cases:?}");
+    assert!(cases.contains(&"\"r7g.medium\" \"auto\" 85.0".to_string()), "{cases:?}");
+    assert!(all["cases"].as_array().expect("cases").iter().all(|case| case["cost_usd"].as_f64() > Some(0.0)));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_days() {
+    let days = |seed| answer(&["--days", "5", "--type", "t3a.small", "--seed", seed])["cases"].to_string();
+    assert_eq!(days("7"), days("7"));
+    assert_ne!(days("7"), days("8"));
+}
+
+#[test]
+fn what_is_recommended_keeps_the_cushion() {
+    let all = answer(&["--recommend", "--surge", "10", "--cushion", "3", "--type", "t3a.medium,r7g.medium,m7g.large"]);
+    let best = &all["advice"]["recommended"];
+    assert!(best["cushion"].as_f64().is_none_or(|cushion| cushion >= 3.0) && best["is_behind"] == false, "{best}");
+    let parameters = all["advice"]["parameters"].to_string();
+    for name in ["RDBINSTANCETYPE", "SCALETHRESHOLD", "ROLLTHRESHOLD", "MINNODES", "MAXNODES"] {
+        assert!(parameters.contains(name), "{parameters}");
+    }
+    let never = answer(&["--recommend", "--surge", "100000", "--type", "t3a.small", "--max", "2"]);
+    assert!(never["advice"]["recommended"].is_null(), "{never}");
+}
+
+#[test]
+fn a_page_and_plots_are_written() {
+    let directory = Directory::new("plan-page");
+    let (page, plots) = (directory.path().join("plan.html"), directory.path().join("plots"));
+    let arguments = ["--type", "t3a.large", "--scale", "20,60", "--paper", "--risk", "--risk-days", "2", "--recommend"];
+    let mut command = elastick(&[&["plan"], &arguments[..]].concat());
+    let output = command.arg("--html").arg(&page).arg("--svg").arg(&plots).output().expect("it runs");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && printed.contains("which is its cost as a part of the fixed server's"),
+        "{printed}"
+    );
+    let text = std::fs::read_to_string(&page).expect("the page is there");
+    let files = std::fs::read_dir(&plots).expect("the plots are there").count();
+    assert_eq!((text.matches("<svg").count(), text.contains("http-equiv")), (files, false));
+    assert!(files >= 9, "{files}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_words() {
+    let directory = Directory::new("plan-wrong");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let (unsorted, negative) = (file("unsorted.csv", "09:00,5\n08:00,5\n"), file("negative.csv", "09:00,-5\n"));
+    let (prices, log) = (file("prices.toml", "date = \"d\"\nsource = \"s\"\ntype = []\n"), file("sym", "no log"));
+    for (arguments, code, words) in [
+        (&["--day", &unsorted][..], 2, "line 2: 08:00 is not after 09:00 of line 1"),
+        (&["--day", &negative], 2, "line 1: -5 is no volume"),
+        (&["--prices", &prices], 2, "--type: t3a.small is not in the list of prices of d"),
+        (
+            &["--type", "r7a.huge"],
+            2,
+            "r7a.huge is not in the list of prices of 2026-01-19, which has r7a.medium, r7a.large",
+        ),
+        (&["--scale", "85", "--roll", "80"], 2, "scale"),
+        (&["--type", "t3a.micro", "--latent", "2GB"], 2, "an instance without data is over its roll threshold"),
+        (&["--min", "5", "--max", "2"], 2, "--min 5 is more than --max 2"),
+        (&["--log", &log], 1, "is not a tickerplant log"),
+        (&["--log", &log, "--day", &unsorted], 2, "cannot be used with"),
+        (&["--html", "/no/such/place/plan.html"], 2, "--html: /no/such/place is no directory"),
+        (&["--risk-days", "100000", "--risk"], 2, "days in all"),
+    ] {
+        let (exit, complaint) = refused(arguments);
+        assert!(exit == Some(code) && complaint.contains(words), "{arguments:?}: {exit:?} {complaint}");
+    }
+}
