@@ -14,6 +14,8 @@ META = "X-Object-Meta-"
 
 class SwiftLeaseScene(swift.Account, PlantScene):
     lease_options = ("--lease-fence", "file:")
+    # Every request is a few writes that wait for the disk.
+    terms = "duration=6s&heartbeat=1500ms"
 
     def setUp(self):
         super().setUp()
@@ -69,6 +71,10 @@ class SwiftLeaseScene(swift.Account, PlantScene):
     def more_accepted(self, publisher, count=20):
         accepted = len(publisher.acknowledged)
         self.eventually(lambda: len(publisher.acknowledged) >= accepted + count, "updates are accepted")
+
+    def epoch(self, port):
+        """Of a tickerplant; above what a test has made, where the disk let Swift wait for longer than a lease."""
+        return self.state(port)["epoch"]
 
     def check_log(self, publisher):
         """Every acknowledged row is in the log, and none twice."""
