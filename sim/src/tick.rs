@@ -187,9 +187,9 @@ impl World {
     /// Handles the complete messages of a connection, unless it waits for a response.
     fn tick_reads(&mut self, conn: ConnId) {
         self.enter();
-        let Some(tick) = self.tick.as_mut() else { return };
         let limits = proto::Limits::default();
         loop {
+            let Some(tick) = self.tick.as_mut() else { return };
             let Some(end) = tick.links.end_mut(conn).filter(|end| !end.paused) else { return };
             let mut frames = std::mem::replace(&mut end.frames, FrameReader::new(limits));
             let message = frames.next().ok().flatten().map(|(header, message)| (header, plain(&header, message)));
@@ -200,6 +200,8 @@ impl World {
             tick.links.request = if header.kind == MessageKind::Sync { tick.links.ask(conn) } else { None };
             mutants::tick::handle(&mut tick.service, conn, &header, &body, &mut tick.links);
             tick.links.request = None;
+            // What is needed between two messages of a turn may be requested then, and not be needed at the end of the turn.
+            self.note_needed();
         }
     }
 
