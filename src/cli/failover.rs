@@ -93,7 +93,8 @@ impl Member {
             Ok(state) => (state.role.name(), number(state.epoch), number(state.tip)),
             Err(_) => ("", String::new(), String::new()),
         };
-        vec![self.address.to_string(), role.to_string(), epoch, tip, self.trouble().unwrap_or_default().to_string()]
+        let note = self.state.as_ref().map(|state| state.note.as_str()).unwrap_or_default();
+        vec![self.address.to_string(), role.to_string(), epoch, tip, self.trouble().unwrap_or(note).to_string()]
     }
 }
 
@@ -183,7 +184,7 @@ fn say(is_json: bool, text: &str) -> Result<(), CliError> {
 fn show(members: &[Member]) -> Result<(), CliError> {
     let rows: Vec<Vec<String>> = members.iter().map(Member::row).collect();
     let mut out = std::io::stdout().lock();
-    for line in table(&["tickerplant", "role", "epoch", "updates", "trouble"], &rows) {
+    for line in table(&["tickerplant", "role", "epoch", "updates", "note"], &rows) {
         writeln!(out, "{line}")?;
     }
     writeln!(out)?;

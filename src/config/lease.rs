@@ -18,7 +18,7 @@ pub(super) const DURATION: Duration = Duration::from_secs(6);
 /// Renewals within a duration, by default.
 pub(super) const HEARTBEATS: u32 = 6;
 /// Longest duration: a lease that nobody renews keeps everyone waiting for it.
-pub(super) const MAX_DURATION: Duration = Duration::from_secs(600);
+pub const MAX_DURATION: Duration = Duration::from_secs(600);
 /// Name of the partition key in the Java Lock Client's tables, by default.
 const KEY_NAME: &str = "key";
 /// DynamoDB's longest partition key and sort key, and the longest name of an attribute.

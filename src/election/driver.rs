@@ -2,6 +2,7 @@
 
 use super::caller::Caller;
 use super::input::{Answer, Input, Job};
+use super::others::Others;
 use super::store::{Store, StoreError};
 use super::tenure::{Ends, Known, Tenure, View};
 use crate::env::Env;
@@ -148,6 +149,7 @@ pub(super) struct Driver {
     drawn: u64,
     tenure: Arc<Tenure>,
     view: View,
+    others: Others,
     is_in_danger: bool,
 }
 
@@ -169,6 +171,7 @@ impl Driver {
             drawn: 0,
             tenure,
             view: View::default(),
+            others: Others::default(),
             is_in_danger: false,
         }
     }
@@ -294,6 +297,7 @@ impl Driver {
             Standing::Closing => {}
         }
         self.view.barrier = (standing == Standing::Passive).then(|| self.lease.barrier()).flatten();
+        (self.view.long, self.view.has_namesake) = self.others.look(&self.lease);
         self.view.is_settled = standing == Standing::Passive && self.call.is_none();
         let is_in_danger = self.is_in_danger && matches!(ends, Ends::At(_));
         self.tenure.set(Known { view: self.view.clone(), renewed_ns, is_in_danger }, ends);

@@ -7,6 +7,7 @@ mod driver;
 #[cfg(feature = "aws")]
 pub mod dynamodb;
 mod input;
+mod others;
 pub mod owner;
 mod store;
 pub mod swift;

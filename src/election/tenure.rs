@@ -46,6 +46,10 @@ pub struct View {
     pub named: u64,
     /// Why a passive process may not take the lease.
     pub barrier: Option<Barrier>,
+    /// Duration of another's lease, if it is longer than one of ours may be: so long nobody can take it over.
+    pub long: Option<Duration>,
+    /// Another process with this one's address renews the lease.
+    pub has_namesake: bool,
     /// Why this process had to step down.
     pub left: Option<Left>,
     /// Nothing is under way: passive, and no call without an answer.
@@ -83,6 +87,10 @@ impl View {
             )),
             Some(left) => Some(format!("the lease is renewed late and ends in {} ms: {cause}", left.as_millis())),
             // A pause is an operator's own.
+            None if self.has_namesake => Some(format!(
+                "{} owns the lease under this process's own address: give each tickerplant its own --advertise",
+                self.owner
+            )),
             None => why.map(String::from).or_else(|| {
                 self.barrier.as_ref().filter(|barrier| **barrier != Barrier::Paused).map(Barrier::to_string)
             }),
@@ -130,10 +138,19 @@ impl Tenure {
         }
     }
 
-    /// Says that an operator has paused take-overs, while that is so.
+    /// Says that an operator has paused take-overs, or that another program has written a long lease, while that is so.
     pub fn note(&self) -> String {
-        let barrier = self.known.lock().unwrap_or_else(PoisonError::into_inner).0.view.barrier.clone();
-        barrier.filter(|barrier| *barrier == Barrier::Paused).map(|barrier| barrier.to_string()).unwrap_or_default()
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = &known.0.view;
+        match (&view.barrier, view.long) {
+            (Some(barrier @ Barrier::Paused), _) => barrier.to_string(),
+            (_, Some(long)) => format!(
+                "the lease of {} lasts {} s, and can be taken over that long after its last renewal, or once it is given back (elastick lease release)",
+                view.owner,
+                long.as_secs()
+            ),
+            _ => String::new(),
+        }
     }
 
     /// Returns the owner whose lease has the epoch of the log: the process that has opened the log under it, and no other one. A name that

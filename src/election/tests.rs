@@ -8,6 +8,7 @@ use super::tenure::Tenure;
 use crate::env::task::Task;
 use crate::lease::{Copies, Epoch, Lease, LeaseEvent, LeaseRecord, LeaseWrite, Left, Terms, Written};
 use crate::sys::clock::Clock;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -167,22 +168,50 @@ fn a_process_that_leaves_releases_and_settles() {
     assert!(bench.tenure.settled(Duration::ZERO));
 }
 
+/// The passive process reads a record of this owner in each of these seconds, with another version each time.
+fn watch(bench: &mut Bench, owner: &str, lease: Duration, seconds: RangeInclusive<u64>) {
+    for number in seconds {
+        bench.at(number * SECOND_NS);
+        let read = bench.job();
+        let record = LeaseRecord {
+            owner: owner.into(),
+            version: format!("v{number}"),
+            lease_ns: u64::try_from(lease.as_nanos()).unwrap(),
+            is_released: false,
+            successor: None,
+            epoch: Epoch(4),
+            copies: Copies::default(),
+            is_paused: false,
+        };
+        bench.answer(read.number, Answer::Read(Ok(Some(record))));
+    }
+}
+
 #[test]
 fn a_passive_process_knows_the_owner() {
     let mut bench = Bench::new(false);
-    bench.driver.work();
-    let read = bench.job();
-    let record = LeaseRecord {
-        owner: "other".into(),
-        version: "v".into(),
-        lease_ns: 6 * SECOND_NS,
-        is_released: false,
-        successor: None,
-        epoch: Epoch(4),
-        copies: Copies::default(),
-        is_paused: false,
-    };
-    bench.answer(read.number, Answer::Read(Ok(Some(record))));
+    watch(&mut bench, "other", Duration::from_secs(6), 1..=1);
     let state = bench.tenure.state();
     assert_eq!((state.owner.as_str(), state.trouble.as_str()), ("other", ""));
+}
+
+#[test]
+fn a_lease_that_another_program_has_made_long_is_told() {
+    let mut bench = Bench::new(false);
+    watch(&mut bench, "locker", Duration::from_secs(600), 1..=1);
+    assert_eq!(bench.tenure.note(), "");
+    watch(&mut bench, "locker", Duration::from_secs(86_400), 2..=2);
+    assert!(bench.tenure.note().starts_with("the lease of locker lasts 86400 s"), "{}", bench.tenure.note());
+    assert_eq!(bench.tenure.view().words(), None, "it may yet take over");
+}
+
+#[test]
+fn an_owner_with_the_own_address_that_renews_is_another_process() {
+    let mut bench = Bench::new(false);
+    watch(&mut bench, "me/1", Duration::from_secs(6), 1..=2);
+    assert_eq!(bench.tenure.view().words(), None, "one that has just ended may have left a renewal on its way");
+    watch(&mut bench, "me/1", Duration::from_secs(6), 3..=4);
+    assert!(bench.tenure.view().words().unwrap().starts_with("me/1 owns the lease under this process's own address"));
+    watch(&mut bench, "other/1", Duration::from_secs(6), 5..=5);
+    assert_eq!(bench.tenure.view().words(), None);
 }

@@ -423,7 +423,11 @@ impl Service for TickService {
         match path {
             http::METRICS => Some(Page::metrics(&self.snapshot(ctl))),
             http::HEALTH if http::asks_for_passive(query) => {
-                Some(Page::text(503, "active: this tickerplant does not wait for another one"))
+                let words = match self.plant.failure() {
+                    Some(failure) => format!("failed: {failure}; this tickerplant does not wait for another one"),
+                    None => "active: this tickerplant does not wait for another one".to_string(),
+                };
+                Some(Page::text(503, &words))
             }
             http::HEALTH => Some(Page::health(&Self::health_of(&self.plant, &self.audit, ctl))),
             _ => None,
