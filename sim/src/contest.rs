@@ -265,15 +265,18 @@ impl World {
     fn leads(&mut self, at: usize, epoch: Epoch) {
         self.report.met("tickerplant has the lease");
         let Some(contest) = &self.contest else { return };
-        let is_active = |(other, member): (usize, &Member)| {
+        let has_lease = |(of, member): (usize, &Member)| {
             let lease = member.lease.as_ref().filter(|lease| matches!(lease.standing(), Standing::Active(_)));
             let end_ns =
                 lease.and_then(Lease::renewed_ns).map_or(0, |ns| ns.saturating_add(terms(contest.holds).usable_ns()));
-            other != at
-                && end_ns > contest.local_ns(other, self.now_ns)
-                && self.contender_paused_until_ns(other) <= self.now_ns
+            end_ns > contest.local_ns(of, self.now_ns) && self.contender_paused_until_ns(of) <= self.now_ns
         };
-        let others = contest.members.iter().enumerate().filter(|of| is_active(*of)).count();
+        let has_own = contest.members.get(at).is_some_and(|member| has_lease((at, member)));
+        if contest.holds && !has_own {
+            // Its lease is over: it goes on by the lock of the log alone, which decides.
+            return self.report.met("active tickerplant has a higher epoch, and its lease is over");
+        }
+        let others = contest.members.iter().enumerate().filter(|of| of.0 != at && has_lease(*of)).count();
         let grows = epoch > contest.led;
         if let Some(contest) = &mut self.contest {
             contest.led = contest.led.max(epoch);

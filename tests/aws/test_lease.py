@@ -71,6 +71,25 @@ class Pair(LeaseScene):
         self.publish(self.active(two, other))
         self.assertEqual(self.logged(), list(range(40)))
 
+    def test_an_orderly_end_does_not_wait_for_a_store_that_is_away(self):
+        long = self.url(terms="duration=10m&heartbeat=1s")
+        one, port = self.plant("one", lease=long)
+        self.publish(self.active(one, port))
+        resume = leases.paused(self.store, "proxy")
+        self.addCleanup(resume)
+        # The deadline of waiting is far below the lease.
+        self.assertEqual(one.terminate(), 0)
+        resume()
+        self.assertNotIn("isReleased", self.item())
+        self.assertEqual(self.logged(), list(range(20)))
+
+    def test_two_with_one_address_are_told(self):
+        one, port = self.plant("one", "--advertise", "127.0.0.1:9999")
+        self.publish(self.active(one, port))
+        _, other = self.plant("two", "--advertise", "127.0.0.1:9999")
+        said = "owns the lease under this process's own address"
+        self.eventually(lambda: said in self.state(other)["trouble"], "it says so")
+
     def test_a_passive_one_that_ends_harms_nobody(self):
         (_, port), (two, _), feed = self.pair()
         self.assertEqual(two.terminate(), 0)
@@ -205,6 +224,14 @@ class Interoperation(LeaseScene):
         one, port = self.plant("one")
         self.publish(self.active(one, port))
         self.assertTrue(self.item()["ownerName"]["S"].startswith("127.0.0.1:"))
+
+    def test_a_lock_that_lasts_a_year_is_told_and_taken_once_it_is_released(self):
+        java = self.client(lease_ms=31_536_000_000)
+        self.assertTrue(java.acquire("tick"))
+        one, port = self.plant("one")
+        self.eventually(lambda: "lasts 31536000 s" in self.state(port)["note"], "it says how long it waits")
+        self.assertTrue(java.release("tick", delete=False))
+        self.publish(self.active(one, port))
 
     def test_a_released_lock_is_taken_at_once(self):
         java = self.client(lease_ms=600_000)

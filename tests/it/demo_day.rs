@@ -40,6 +40,43 @@ fn a_short_day_is_proved() {
 }
 
 #[test]
+fn the_plan_of_a_day_agrees_with_the_day() {
+    let directory = Directory::new("demo-plan");
+    // A node fills a fifth of its memory in more than a second, which is time enough for the next one to join.
+    let dir = directory.path().to_str().expect("a path");
+    let day = ["demo", "--json", "--port", "0", "--dir", dir, "--minutes", "0.5", "--rate", "4000"];
+    let nodes = ["--node-memory", "8MiB", "--lead-time", "100ms"];
+    let output = elastick(&[&day[..], &nodes].concat()).output().expect("the demo runs");
+    let report: Json = serde_json::from_slice(&output.stdout).expect("a report");
+    // Nodes look at their memory every 250 ms of these 30 s.
+    let watch_interval_s = 0.25 * 86_400.0 / 30.0;
+    let logs = std::fs::read_dir(directory.path().join("log")).expect("logs").flatten().map(|entry| entry.path());
+    let mut days: Vec<_> = logs.filter(|path| path.extension().is_some_and(|of| of == "queue")).collect();
+    days.sort();
+    let log = days[0].with_extension("");
+    let prices = directory.path().join("prices.toml");
+    let types = "date = \"2026-11-28\"\nsource = \"none\"\n[[type]]\nname = \"node\"\nmemory_gib = 0.0078125\nusd_per_hour = 1.0\n";
+    std::fs::write(&prices, types).expect("a file");
+    // What an update takes in memory, by the first window.
+    let first = report["windows"][0]["last"].as_f64().expect("a window");
+    let volume = 0.8 * f64::from(8 << 20) / first * report["tip"].as_f64().expect("a tip");
+    // 100 ms of 30 s are 288 s of a day.
+    let mut plan =
+        elastick(&["plan", "--json", "--type", "node", "--fixed", "node", "--latent", "0B", "--lead", "288s"]);
+    plan.arg("--log").arg(&log).arg("--prices").arg(&prices).args(["--volume", &format!("{volume:.0}B")]);
+    let output = plan.output().expect("it runs");
+    let words = String::from_utf8_lossy(&output.stderr);
+    let plan: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"));
+    let nodes = plan["cluster"].as_array().expect("the journal is there");
+    assert_eq!(nodes.len(), report["windows"].as_array().map_or(0, Vec::len));
+    assert_eq!(plan["cases"][0]["most_nodes"], report["peak_nodes"], "{plan:#}");
+    let rolls = nodes.iter().filter_map(|node| Some((node["rolled_s"].as_f64()?, node["planned_rolled_s"].as_f64()?)));
+    let rolls: Vec<_> = rolls.collect();
+    assert_eq!(rolls.len() + 1, nodes.len(), "{plan:#}");
+    assert!(rolls.iter().all(|(real, planned)| (real - planned).abs() < watch_interval_s), "{plan:#}");
+}
+
+#[test]
 fn a_day_whose_tickerplant_is_killed_is_proved() {
     let directory = Directory::new("demo-kill");
     let output = demo(&directory, "0.2", "2000", &["--kill-tick"]).output().expect("the demo runs");

@@ -43,6 +43,8 @@ struct Minute {
 pub struct LogVolume {
     pub shape: Shape,
     pub tables: Vec<TableVolume>,
+    /// Updates of each minute, with those without a time.
+    pub updates: Vec<u64>,
     /// Updates without a time: they count in the minute of the one before.
     pub untimed: u64,
 }
@@ -70,6 +72,7 @@ pub fn volume(path: &Path) -> Result<LogVolume, CliError> {
     let failed = CliError::Failed;
     let mut reader = LogReader::open(&Env::system(), path, Limits::default(), CHUNK_BYTES).map_err(CliError::failed)?;
     let mut minutes = vec![0u64; Shape::MINUTES];
+    let mut updates = vec![0u64; Shape::MINUTES];
     let mut tables: BTreeMap<Vec<u8>, (TableVolume, Minute)> = BTreeMap::new();
     let (mut now, mut untimed) = (None, 0u64);
     while let Next::Chunk(chunk) = reader.next_chunk(CHUNK_BYTES, u64::MAX).map_err(CliError::failed)? {
@@ -84,6 +87,9 @@ pub fn volume(path: &Path) -> Result<LogVolume, CliError> {
             let (bytes, rows) = (record.bytes.len() as u64, rows(&record.columns));
             if let Some(slot) = minutes.get_mut(minute) {
                 *slot = slot.saturating_add(bytes);
+            }
+            if let Some(slot) = updates.get_mut(minute) {
+                *slot = slot.saturating_add(1);
             }
             if !tables.contains_key(record.table) && tables.len() >= MAX_TABLES {
                 return Err(failed(format!("{}: more than {MAX_TABLES} tables", path.display())));
@@ -108,7 +114,7 @@ pub fn volume(path: &Path) -> Result<LogVolume, CliError> {
         TableVolume { table: String::from_utf8_lossy(&name).into_owned(), ..table }
     };
     let shape = Shape::new(&minutes).map_err(|error| failed(format!("{}: {error}", path.display())))?;
-    Ok(LogVolume { shape, tables: tables.into_iter().map(named).collect(), untimed })
+    Ok(LogVolume { shape, tables: tables.into_iter().map(named).collect(), updates, untimed })
 }
 
 /// Shows what the log has.

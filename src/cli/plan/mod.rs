@@ -3,6 +3,7 @@
 mod advice;
 mod arguments;
 mod cases;
+mod history;
 mod log;
 mod paper;
 mod parallel;
@@ -25,6 +26,8 @@ struct Answer {
     prices_source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     tables: Option<Vec<log::TableVolume>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<Vec<history::PastRow>>,
     cases: Vec<cases::CaseRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     paper: Option<paper::Paper>,
@@ -43,12 +46,22 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let mut first = cases::section(&inputs, &played.rows);
     first.plots = plots::plots(&inputs, &played);
     let mut sections: Vec<_> = inputs.log.iter().map(|(path, of)| log::section(path, of)).collect();
+    let mut cluster = None;
+    if let Some((path, of)) = &inputs.log
+        && let Some(past) = history::read(path)?
+    {
+        let planned = played.runs.first().filter(|_| played.runs.len() == 1);
+        let rows = history::rows(&past, &of.updates, planned);
+        sections.push(history::section(&inputs, &rows, planned));
+        cluster = Some(rows);
+    }
     sections.push(first);
     let mut answer = Answer {
         volume_bytes: inputs.shape.total_bytes(),
         prices_date: inputs.prices.date.clone(),
         prices_source: inputs.prices.source.clone(),
         tables: inputs.log.as_ref().map(|(_, of)| of.tables.clone()),
+        cluster,
         cases: played.rows,
         paper: None,
         risk: None,
