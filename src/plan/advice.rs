@@ -3,7 +3,7 @@
 /// A type of instances with thresholds, and what it comes to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// Cost of the planned day.
+    /// Cost of the planned day, with what its lag and its dead nodes cost.
     pub cost_usd: f64,
     /// Smallest cushion, in lead times, on the day with the surge. Infinite if no node rolls.
     pub cushion: f64,

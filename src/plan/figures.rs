@@ -31,6 +31,8 @@ pub struct Figures {
     pub cushion_worst: Option<f64>,
     pub most_behind_bytes: u64,
     pub behind_s: f64,
+    /// What lag and dead nodes cost ([`super::losses::Losses`]); not part of `cost_usd`.
+    pub losses_usd: f64,
 }
 
 /// Cost of one instance that holds the whole day, as before there was a cluster.
@@ -66,6 +68,7 @@ pub fn figures(run: &DayRun, of: &InstanceType, fixed: &InstanceType, shape: &Sh
         cushion_worst: cushions.first().copied(),
         most_behind_bytes: run.most_behind_bytes,
         behind_s: run.behind_ns as f64 / 1e9,
+        losses_usd: 0.0,
     }
 }
 
@@ -93,6 +96,7 @@ pub fn over(days: &[Figures]) -> Figures {
         cushion_worst: days.iter().filter_map(|day| day.cushion_worst).min_by(f64::total_cmp),
         most_behind_bytes: days.iter().map(|day| day.most_behind_bytes).max().unwrap_or(0),
         behind_s: days.iter().map(|day| day.behind_s).fold(0.0, f64::max),
+        losses_usd: mean(|day| day.losses_usd),
     }
 }
 

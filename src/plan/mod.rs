@@ -2,11 +2,12 @@
 //! virtual time. Source: "RDB Autoscaling", cost and risk analysis.
 //!
 //! [`shape`] is when the day's bytes arrive, [`prices`] what instances cost, [`day`] plays one day, and [`figures`] says what it comes to.
-//! [`noise`] makes days that differ, [`risk`] says how they end, [`advice`] chooses, and [`paper`] has the paper's own tables.
+//! [`noise`] makes days that differ, [`risk`] says how they end, [`losses`] what that costs, [`advice`] chooses, and [`paper`] has the paper's own tables.
 
 pub mod advice;
 pub mod day;
 pub mod figures;
+pub mod losses;
 pub mod noise;
 pub mod paper;
 pub mod prices;

@@ -46,6 +46,20 @@ fn what_is_recommended_keeps_the_cushion() {
 }
 
 #[test]
+fn what_lag_and_dead_nodes_cost_counts_for_the_recommendation() {
+    let recommended = |more: &[&str]| {
+        let fixed = ["--recommend", "--cushion", "1", "--type", "t3a.small,t3a.xlarge", "--scale", "60"];
+        answer(&[&fixed[..], more].concat())["advice"]["recommended"].clone()
+    };
+    let cheap = recommended(&[]);
+    assert_eq!((&cheap["instance_type"], cheap["losses_usd"].as_f64()), (&Value::from("t3a.small"), Some(0.0)));
+    let dear = recommended(&["--missing-usd", "1000", "--deaths", "1"]);
+    assert!(dear["losses_usd"].as_f64() > Some(0.0), "{dear}");
+    let lagging = answer(&["--surge", "1000", "--lag-usd", "1", "--type", "t3a.small"])["cases"][0].clone();
+    assert_eq!(lagging["losses_usd"], lagging["behind_s"], "{lagging}");
+}
+
+#[test]
 fn a_page_and_plots_are_written() {
     let directory = Directory::new("plan-page");
     let (page, plots) = (directory.path().join("plan.html"), directory.path().join("plots"));

@@ -2,13 +2,13 @@
 //! recommendation changes with volume and lead time.
 
 use super::arguments::{Case, Inputs};
+use super::cases::day_figures;
 use super::parallel;
 use super::section::{Section, Table};
 use crate::config::units::Scale;
 use crate::monitor::plot::{Mark, Plot, Series, Unit};
 use crate::plan::advice::{Choice, cheapest, frontier};
 use crate::plan::day::{Setup, play};
-use crate::plan::figures::figures;
 use crate::plan::risk::{least_cushion, rebuild_ns};
 use crate::plan::shape::Shape;
 use serde::Serialize;
@@ -23,6 +23,8 @@ pub struct Candidate {
     pub scale: String,
     pub roll_percent: f64,
     pub cost_usd: f64,
+    /// What lag and dead nodes cost; the cheapest is the one whose sum with `cost_usd` is least.
+    pub losses_usd: f64,
     pub saving_percent: f64,
     /// Least cushion on the day with the surge; `None` if no node rolls.
     pub cushion: Option<f64>,
@@ -57,18 +59,19 @@ pub struct Advice {
 
 fn candidate(inputs: &Inputs, case: &Case, calm: &Shape, surge: &Shape) -> Result<(Candidate, Choice), String> {
     let run = play(&case.setup, calm)?;
-    let of = figures(&run, &case.of, &inputs.fixed, calm);
+    let of = day_figures(inputs, case, &run, calm);
     let stormy = play(&Setup { sample_ns: None, ..case.setup.clone() }, surge)?;
     let cushion = least_cushion(&stormy);
     let is_behind = stormy.behind_ns > 0;
     let nodes = u32::try_from(stormy.nodes.len()).unwrap_or(u32::MAX);
     let held = stormy.nodes.iter().map(|node| node.held_bytes).max().unwrap_or(0);
-    let choice = Choice { cost_usd: of.cost_usd, cushion: cushion.unwrap_or(f64::INFINITY), is_behind };
+    let choice = Choice { cost_usd: of.cost_usd + of.losses_usd, cushion: cushion.unwrap_or(f64::INFINITY), is_behind };
     let candidate = Candidate {
         instance_type: case.of.name.clone(),
         scale: case.scale_text(),
         roll_percent: case.roll_percent,
         cost_usd: of.cost_usd,
+        losses_usd: of.losses_usd,
         saving_percent: of.saving_percent,
         cushion,
         is_behind,
@@ -169,8 +172,9 @@ pub fn section(advice: &Advice, choices: &[Choice]) -> Section {
         let all: Vec<String> = advice.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
         notes.push(format!("For the template of nodes: --parameter-overrides {}", all.join(" ")));
     }
+    let has_losses = advice.frontier.iter().any(|of| of.losses_usd > 0.0);
     let of_candidate = |of: &Candidate| {
-        vec![
+        let mut cells = vec![
             of.instance_type.clone(),
             of.scale.clone(),
             format!("{}%", of.roll_percent),
@@ -179,9 +183,15 @@ pub fn section(advice: &Advice, choices: &[Choice]) -> Section {
             cushion(of.cushion, of.is_behind),
             of.most_nodes.to_string(),
             format!("{:.0}", of.rebuild_s),
-        ]
+        ];
+        cells.extend(has_losses.then(|| format!("{:.2}", of.losses_usd)));
+        cells
     };
-    let names = ["frontier", "scale", "roll", "USD", "saving %", "cushion", "nodes", "rebuild s"];
+    let mut names = vec!["frontier", "scale", "roll", "USD", "saving %", "cushion", "nodes", "rebuild s"];
+    if has_losses {
+        names.push("losses");
+        notes.push("Cheapest with what lag and dead nodes cost, which is not part of USD.".to_string());
+    }
     let mut tables = vec![Table::new(&names, advice.frontier.iter().map(of_candidate).collect())];
     if !advice.sensitivity.is_empty() {
         let row =
@@ -194,7 +204,7 @@ pub fn section(advice: &Advice, choices: &[Choice]) -> Section {
 fn plot(advice: &Advice, choices: &[Choice]) -> Plot {
     let shown = |cushion: Option<f64>| cushion.unwrap_or(MAX_DRAWN_CUSHION).min(MAX_DRAWN_CUSHION);
     let point = |choice: &Choice| (choice.cost_usd, shown(Some(choice.cushion)));
-    let of = |candidate: &Candidate| (candidate.cost_usd, shown(candidate.cushion));
+    let of = |candidate: &Candidate| (candidate.cost_usd + candidate.losses_usd, shown(candidate.cushion));
     let mut series = vec![
         Series { name: "all".to_string(), points: choices.iter().map(point).collect(), mark: Mark::Points, group: 7 },
         Series {

@@ -7,6 +7,7 @@ use crate::config::Program;
 use crate::config::units::{self, Scale};
 use crate::monitor::text;
 use crate::plan::day::{SAMPLE_NS, Setup};
+use crate::plan::losses::Losses;
 use crate::plan::noise::Noise;
 use crate::plan::prices::{InstanceType, Prices};
 use crate::plan::shape::Shape;
@@ -93,6 +94,9 @@ pub fn command() -> Command {
                 "Also: the cheapest type and thresholds that keep --cushion on a day with --surge, of all types in the list and thresholds from 20 \
                  to 75, unless --type or --scale is given",
             ),
+            one("lag-usd", "USD", "0", "What a second costs in which updates are on no node yet").value_parser(factor),
+            one("missing-usd", "USD", "0", "What a second costs in which the rows of a node that died are not back").value_parser(factor),
+            one("deaths", "COUNT", "0.1", "Nodes that die in 1000 hours of nodes").value_parser(factor),
             one("cushion", "LEADTIMES", "2", "Least cushion for --recommend").value_parser(factor),
             file("prices", "FILE", "TOML file with other types: date, source, and name, memory_gib, usd_per_hour and perhaps lead_s of each [[type]]"),
             file("html", "FILE", "Write tables and plots as one page, which loads nothing"),
@@ -151,6 +155,7 @@ pub struct Inputs {
     pub days: u32,
     pub noise: Noise,
     pub seed: u64,
+    pub losses: Losses,
     pub paper: bool,
     pub risk: Option<RiskInputs>,
     pub cushion: Option<f64>,
@@ -219,6 +224,13 @@ pub fn inputs(matches: &ArgMatches) -> Result<Inputs, CliError> {
         return Err(usage(format!("more than {MAX_DAYS} days in all: fewer types, thresholds or days")));
     }
     let volume = decimal(matches, "noise");
+    let priced = Losses {
+        lag_usd_per_s: decimal(matches, "lag-usd"),
+        missing_usd_per_s: decimal(matches, "missing-usd"),
+        deaths_per_node_hour: decimal(matches, "deaths") / 1000.0,
+    };
+    let is_free = priced.lag_usd_per_s == 0.0 && priced.missing_usd_per_s == 0.0;
+    let losses = if is_free { Losses::default() } else { priced };
     Ok(Inputs {
         prices,
         fixed,
@@ -231,6 +243,7 @@ pub fn inputs(matches: &ArgMatches) -> Result<Inputs, CliError> {
         days,
         noise: Noise { volume, within: 2.0 * volume },
         seed: matches.get_one::<u64>("seed").copied().unwrap_or(1),
+        losses,
         paper: matches.get_flag("paper"),
         risk,
         cushion: matches.get_flag("recommend").then(|| decimal(matches, "cushion")),

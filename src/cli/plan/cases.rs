@@ -6,7 +6,9 @@ use super::section::{Section, Table};
 use crate::monitor::text;
 use crate::plan::day::{DayRun, play};
 use crate::plan::figures::{Figures, STAGES, figures, fixed_usd, over};
+use crate::plan::losses::Losses;
 use crate::plan::noise::{Surge, draw};
+use crate::plan::shape::Shape;
 use serde::Serialize;
 
 /// One row of the answer.
@@ -20,6 +22,7 @@ pub struct CaseRow {
     pub most_nodes: u32,
     pub node_hours: f64,
     pub cost_usd: f64,
+    pub losses_usd: f64,
     pub saving_percent: f64,
     pub idle_percent: f64,
     pub idle_percent_by_stage: [f64; 3],
@@ -43,7 +46,7 @@ pub struct Played {
 /// A day does not end.
 pub fn play_all(inputs: &Inputs) -> Result<Played, String> {
     let runs = parallel::each("planned days", &inputs.cases, |case| play(&case.setup, &inputs.shape))?;
-    let planned = |(case, run): (&Case, &DayRun)| figures(run, &case.of, &inputs.fixed, &inputs.shape);
+    let planned = |(case, run): (&Case, &DayRun)| day_figures(inputs, case, run, &inputs.shape);
     let of_cases: Vec<Figures> =
         if inputs.days == 1 { inputs.cases.iter().zip(&runs).map(planned).collect() } else { several(inputs)? };
     let rows = inputs.cases.iter().zip(of_cases).map(|(case, of)| row(case, of)).collect();
@@ -58,10 +61,16 @@ fn several(inputs: &Inputs) -> Result<Vec<Figures>, String> {
     // A day is drawn where it is played: all of them at once would take a gigabyte.
     let all = parallel::each("days", &pairs, |(case, seed)| {
         let day = draw(&inputs.shape, inputs.noise, calm, *seed);
-        Ok(figures(&play(&case.setup, &day)?, &case.of, &inputs.fixed, &day))
+        Ok(day_figures(inputs, case, &play(&case.setup, &day)?, &day))
     })?;
     let days = usize::try_from(inputs.days).unwrap_or(usize::MAX);
     Ok(all.chunks(days.max(1)).map(over).collect())
+}
+
+/// Figures of a day, with what it costs beside its instances.
+pub fn day_figures(inputs: &Inputs, case: &Case, run: &DayRun, day: &Shape) -> Figures {
+    let of = figures(run, &case.of, &inputs.fixed, day);
+    Figures { losses_usd: inputs.losses.usd(&case.setup, run, of.node_hours), ..of }
 }
 
 fn row(case: &Case, of: Figures) -> CaseRow {
@@ -74,6 +83,7 @@ fn row(case: &Case, of: Figures) -> CaseRow {
         most_nodes: of.most_nodes,
         node_hours: of.node_hours,
         cost_usd: of.cost_usd,
+        losses_usd: of.losses_usd,
         saving_percent: of.saving_percent,
         idle_percent: of.idle_percent,
         idle_percent_by_stage: of.idle_by_stage,
@@ -92,6 +102,7 @@ pub fn lead_times(of: Option<f64>) -> String {
 
 /// Shows the cases.
 pub fn section(inputs: &Inputs, rows: &[CaseRow]) -> Section {
+    let has_losses = inputs.losses != Losses::default();
     let behind = |row: &CaseRow| match (row.behind_bytes, row.days) {
         (0, _) => String::new(),
         (bytes, 1) => format!("{}, {}", text::bytes(bytes), span(row.behind_s)),
@@ -99,7 +110,8 @@ pub fn section(inputs: &Inputs, rows: &[CaseRow]) -> Section {
     };
     let cells = |row: &CaseRow| {
         let idle = row.idle_percent_by_stage.map(|percent| format!("{percent:.0}"));
-        vec![
+        let losses = has_losses.then(|| format!("{:.2}", row.losses_usd));
+        let mut cells = vec![
             row.instance_type.clone(),
             row.memory_gib.to_string(),
             row.scale.clone(),
@@ -113,10 +125,12 @@ pub fn section(inputs: &Inputs, rows: &[CaseRow]) -> Section {
             lead_times(row.cushion_median),
             lead_times(row.cushion_worst),
             behind(row),
-        ]
+        ];
+        cells.extend(losses);
+        cells
     };
     let by_stage = STAGES.join(" ");
-    let names = [
+    let mut names = vec![
         "type",
         "GiB",
         "scale",
@@ -131,6 +145,7 @@ pub fn section(inputs: &Inputs, rows: &[CaseRow]) -> Section {
         "worst",
         "behind",
     ];
+    names.extend(has_losses.then_some("losses"));
     let (volume, fixed, prices) = (text::bytes(inputs.shape.total_bytes()), &inputs.fixed, &inputs.prices);
     let mut notes = vec![format!(
         "{volume} of updates; {} for the whole day: {:.2} USD; prices of {}: {}",
