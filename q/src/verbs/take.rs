@@ -47,6 +47,8 @@ fn is_attribute(name: &[u8]) -> bool {
 }
 
 fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
+    // A null dimension is maximal.
+    let n = if n == i64::MIN { i64::try_from(list_count(y)).unwrap_or(i64::MAX) } else { n };
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
     let wide = match y {
         Value::Vector(v) => v.items.held_bytes().checked_div(v.len()).unwrap_or(8),
@@ -80,7 +82,7 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
     if let [one] = dims[..] {
         return take_count(context, one, y);
     }
-    let count = if y.is_scalar() { 1 } else { y.count() };
+    let count = list_count(y);
     if dims.contains(&i64::MIN) {
         return match dims[..] {
             [i64::MIN, wide] if wide > 0 => {
@@ -99,6 +101,11 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
     let total = product(&dims)?;
     let flat = take_count(context, total, y)?;
     partial_shape(context, &dims, &flat)
+}
+
+/// Number of items; 1 for an atom or a function.
+fn list_count(y: &Value) -> usize {
+    if y.is_scalar() { 1 } else { y.count() }
 }
 
 fn list_of(y: &Value) -> Value {
