@@ -36,6 +36,11 @@ pub trait Peer: Send + Sync {
     /// Closes the connection.
     fn cut(&mut self) {}
 
+    /// Protocol, `q` for IPC or `w` for WebSocket, and family, `t` for TCP or `u` for a Unix socket: `-38!`.
+    fn socket(&self) -> [u8; 2] {
+        *b"qt"
+    }
+
     /// Sets the handle number of this connection.
     fn known_as(&mut self, _handle: i32) {}
 }
@@ -62,6 +67,8 @@ struct Slot {
     owner: u64,
     /// A connection to another process, not a file.
     is_peer: bool,
+    /// As [`Peer::socket`].
+    socket: [u8; 2],
     holder: Option<Holder>,
 }
 
@@ -160,12 +167,13 @@ impl Handles {
             next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
         }
         let is_peer = matches!(open, Open::Peer(_));
-        let mut holder = None;
+        let (mut holder, mut socket) = (None, *b"  ");
         if let Open::Peer(peer) = &mut open {
             peer.known_as(number);
             holder = peer.holder();
+            socket = peer.socket();
         }
-        slots.insert(number, Slot { open: Some(open), owner, is_peer, holder });
+        slots.insert(number, Slot { open: Some(open), owner, is_peer, socket, holder });
         number
     }
 
@@ -206,6 +214,11 @@ impl Handles {
     /// Handles of connections to other processes.
     pub fn peers(&self) -> Vec<i32> {
         self.slots().iter().filter(|(_, slot)| slot.is_peer).map(|(number, _)| *number).collect()
+    }
+
+    /// Protocol and family of a connection's socket.
+    pub fn socket(&self, handle: i32) -> Option<[u8; 2]> {
+        self.slots().get(&handle).filter(|slot| slot.is_peer).map(|slot| slot.socket)
     }
 
     /// Sends on a handle; a negative one does not wait for the response. The generic null is no message: a positive handle waits

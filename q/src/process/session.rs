@@ -460,6 +460,10 @@ impl Host for Session {
         self.handles.peers()
     }
 
+    fn socket(&self, handle: i32) -> Option<[u8; 2]> {
+        self.handles.socket(handle)
+    }
+
     fn origin(&self, name: Sym) -> Option<Origin> {
         self.origins.get(&name).cloned()
     }

@@ -8,7 +8,7 @@ use columns::table::symbol::intern_name as intern;
 use columns::table::{Items, Sym, Value};
 
 /// Names of the system variables, with what each holds: `\help NAME`.
-pub(crate) const VARIABLES: [(&str, &str); 38] = [
+pub(crate) const VARIABLES: [(&str, &str); 39] = [
     (".z.p", "UTC timestamp now"),
     (".z.P", "local timestamp now"),
     (".z.d", "UTC date"),
@@ -33,6 +33,7 @@ pub(crate) const VARIABLES: [(&str, &str); 38] = [
     (".z.X", "the whole command line"),
     (".z.f", "the script as given on the command line"),
     (".z.q", "whether the process was started with -q"),
+    (".z.r", "whether this evaluation may change nothing"),
     (".z.b", "views by the globals that they read"),
     (".z.e", "TLS cipher and protocol of the client's connection"),
     (".Q.x", "arguments of the script before the first option"),
@@ -95,6 +96,7 @@ pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         b".z.X" => context.host.command_line(),
         b".z.f" => Value::Sym(context.host.started_with()),
         b".z.q" => Value::Bool(context.host.is_quiet()),
+        b".z.r" => Value::Bool(context.host.is_read_only()),
         b".z.b" => crate::eval::views::dependencies(context),
         b".z.e" => match &caller.tls {
             Some((cipher, protocol)) => {

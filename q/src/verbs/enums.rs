@@ -13,7 +13,7 @@ use crate::verbs::{find, index};
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
-pub(crate) use follow::{domain_changed, is_domain, note};
+pub(crate) use follow::{domain_changed, has_domains, is_domain, note};
 
 /// The keys of the table, or items of the list, that a domain's name refers to.
 fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError> {
