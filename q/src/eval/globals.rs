@@ -11,10 +11,15 @@ use crate::verbs::cast;
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The global that a symbol in an expression names: under `\d .space` a name of that namespace. Names in text are bound when it is parsed.
 /// Code of the owner keeps to its own names, whatever namespace its caller is in.
 pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
+    // `..a` is `a` of the root.
+    if let Some(root) = text(name).strip_prefix(b"..").filter(|root| root.first().is_some_and(|c| *c != b'.')) {
+        return crate::runtime::values::symbol(root);
+    }
     let space = context.host.namespace();
     if space == Sym::NULL {
         return Ok(name);
@@ -28,9 +33,8 @@ pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
 
 /// Returns the value of the global that a symbol names; without one in the current namespace, that of the root.
 pub(crate) fn value_named(context: &mut Context, name: Sym) -> Result<Value, QError> {
-    let full = named(context, name)?;
-    let is_own = full != name && context.host.global(full).is_some();
-    context.global(if is_own { full } else { name })
+    let full = crate::verbs::tables::located(context, name)?;
+    context.global(full)
 }
 
 /// Returns the value of a global; q's own names take precedence.
@@ -132,15 +136,30 @@ pub(crate) fn by_data(context: &mut Context, name: Sym) -> Result<Value, QError>
     Ok(value)
 }
 
+/// Whether any session of this process has ever set `.z.vs`, so that assignments need not look for it before.
+static HAS_SET_HANDLER: AtomicBool = AtomicBool::new(false);
+
+/// `.z.vs[name;indices]`, after a global of the default namespace was assigned.
+pub(crate) fn was_set(context: &mut Context, name: Sym, indices: &[Value]) -> Result<(), QError> {
+    if !HAS_SET_HANDLER.load(Ordering::Relaxed) || text(name).starts_with(b".") {
+        return Ok(());
+    }
+    let Some(handler) = context.host.global(prims::name(".z.vs")) else { return Ok(()) };
+    context.apply(&handler, vec![Value::Sym(name), Value::collapse(indices.to_vec())]).map(drop)
+}
+
 pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(), QError> {
     // What code past a limit has left over must not be kept.
     limits::settle()?;
     let written = text(name);
-    if prims::keyword(written).is_some() {
+    if !written.starts_with(b".") && prims::keyword(written).is_some() {
         return Err(QError::named("assign"));
     }
     if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
         return Err(QError::named("assign"));
+    }
+    if written == b".z.vs" {
+        HAS_SET_HANDLER.store(true, Ordering::Relaxed);
     }
     if let (b'.', Value::Dict(members)) = (written.first().copied().unwrap_or(0), &value)
         && (written == b"." || context.host.global(name).is_none())

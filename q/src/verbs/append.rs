@@ -264,7 +264,10 @@ pub(crate) fn insert(context: &mut Context, x: Value, y: Value) -> Result {
     if crate::runtime::paths::is_path(name) {
         return upsert(context, x, y);
     }
-    append_global(context, name, &y, false)
+    let name = context.named(name)?;
+    let rows = append_global(context, name, &y, false)?;
+    context.was_set(name, &[])?;
+    Ok(rows)
 }
 
 pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
@@ -275,13 +278,15 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         let new = if old.count() == 0 { y } else { upsert_value(context, old, &y, true)? };
         return context.store(x, &new);
     }
-    if let Value::Sym(name) = x {
+    if let Value::Sym(short) = x {
+        let name = context.named(short)?;
         // A list of records, or records with only some of the columns.
         let wide = match context.host.global(name) {
             Some(Value::Table(t)) => widened(&t, &y)?,
             _ => None,
         };
         append_global(context, name, wide.as_ref().unwrap_or(&y), true)?;
+        context.was_set(name, &[])?;
         return Ok(x);
     }
     upsert_value(context, x, &y, true)

@@ -154,7 +154,8 @@ impl<'a> Parser<'a> {
             return self.query(verb).map(|node| Term::new(node, false));
         }
         self.advance();
-        match prims::keyword(name) {
+        // A name of the library may be assigned, so it is looked up when it runs.
+        match prims::keyword(name).filter(|_| !name.starts_with(b".")) {
             Some(primitive) => {
                 let infix = prims::is_infix(&primitive);
                 Ok(Term::new(Node::new(at, Kind::Const(primitive)), infix))
