@@ -5,9 +5,9 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Made;
 use crate::runtime::limits;
-use crate::syntax::{lambda, prims, resolve};
+use crate::syntax::{lambda, prims, resolve, words};
 use crate::verbs::above::Evaluate;
-use crate::verbs::cast;
+use crate::verbs::{cast, function};
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
@@ -152,20 +152,24 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     // What code past a limit has left over must not be kept.
     limits::settle()?;
     let written = text(name);
+    // A namespace: `.a`, or `a` of globals such as `a.b`.
+    if let Value::Dict(members) = &value
+        && (written == b"." || context.host.global(name).is_none())
+        && let Some(Value::Dict(old)) = context.namespace(name)
+    {
+        return namespace::set_members(context, name, &old, members);
+    }
     if !written.starts_with(b".") && prims::keyword(written).is_some() {
         return Err(QError::named("assign"));
     }
     if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
         return Err(QError::named("assign"));
     }
+    if written.starts_with(b".q.") && !context.host.caller().remote {
+        words::note(name, &value, matches!(value, Value::Func(_)) && function::valence(&value) == 2);
+    }
     if written == b".z.vs" {
         HAS_SET_HANDLER.store(true, Ordering::Relaxed);
-    }
-    if let (b'.', Value::Dict(members)) = (written.first().copied().unwrap_or(0), &value)
-        && (written == b"." || context.host.global(name).is_none())
-        && let Some(Value::Dict(old)) = context.namespace(name)
-    {
-        return namespace::set_members(context, name, &old, members);
     }
     if !crate::verbs::enums::is_domain(name) {
         return context.host.assign(name, value);

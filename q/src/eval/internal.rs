@@ -221,8 +221,8 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
             context.was_set(name, path)?;
             return Ok(target);
         }
-        let space = if text(name).starts_with(b".") { context.namespace(name) } else { None };
-        let old = match (context.host.global(name).or(space), &value) {
+        let held = context.host.global(name);
+        let old = match (held.or_else(|| context.namespace(name)), &value) {
             (Some(old), _) => old,
             (None, Some(first)) if path.is_empty() && !assigns && !prims::is_glyph(f, ",") => {
                 // As `x+:1` does, an amend of an undefined global assigns the value.

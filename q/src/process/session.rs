@@ -274,13 +274,11 @@ fn words(words: &[Vec<u8>]) -> Value {
     Value::list(words.iter().map(|w| Value::chars(&w[..])).collect())
 }
 
-/// Splits a full name into namespace and short name.
+/// Splits a full name into namespace and short name; `a.b` is `b` of `a`.
 fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
     let full = text(name);
     match full.iter().rposition(|c| *c == b'.') {
-        Some(at) if full.first() == Some(&b'.') && at > 0 => {
-            (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default())
-        }
+        Some(at) if at > 0 => (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default()),
         _ => (b"", full),
     }
 }
@@ -338,6 +336,9 @@ impl Host for Session {
             let below = own.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")).filter(|_| !space.is_empty());
             let short = match below {
                 _ if own == space => short,
+                None if space.is_empty() && !own.starts_with(b".") => {
+                    own.split(|c| *c == b'.').next().unwrap_or_default()
+                }
                 Some(below) => below.split(|c| *c == b'.').next().unwrap_or_default(),
                 None => continue,
             };

@@ -161,6 +161,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
                 let root = text(*space) == b"." || *space == Sym::NULL;
                 let full = if root { name } else { crate::syntax::resolve::qualify(name, *space)? };
                 context.host.remove(full)?;
+                crate::syntax::words::forget(full);
             }
             Ok(Some(from.clone()))
         }

@@ -69,9 +69,15 @@ fn add(x: &mut Value, new: &Fitting, replace: bool) -> Done {
     }
 }
 
+/// The empty list: joined to a dictionary or a table it adds nothing.
+fn is_nothing(y: &Value) -> bool {
+    matches!(y, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
+}
+
 /// `x,:y`: a vector accepts only its own type, a table rows in any form.
 pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
+        Value::Table(_) | Value::Dict(_) if is_nothing(&y) => Ok(x),
         Value::Table(_) => upsert_value(context, x, &y, true),
         Value::Dict(d) if d.keyed().is_some() => upsert_value(context, x, &y, true),
         // The values keep their type.
@@ -141,6 +147,7 @@ pub fn extend(x: &mut Value, rows: &Value) -> Done {
 /// Whether [`in_place`] handles `x,:y`.
 fn grows_in_place(x: &Value, y: &Value) -> bool {
     match x {
+        Value::Table(_) | Value::Dict(_) if is_nothing(y) => false,
         Value::Table(t) => !t.columns.is_empty(),
         Value::Dict(d) => d.keyed().is_some() && !d.sorted,
         Value::Vector(Vector { items: Items::List(l), .. }) => match y {
