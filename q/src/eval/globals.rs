@@ -13,12 +13,17 @@ use columns::table::symbol::text;
 use columns::table::{Sym, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// `..a` is `a` of the root.
+fn of_root(name: Sym) -> Result<Option<Sym>, QError> {
+    let short = text(name).strip_prefix(b"..").filter(|short| short.first().is_some_and(|c| *c != b'.'));
+    short.map(crate::runtime::values::symbol).transpose()
+}
+
 /// The global that a symbol in an expression names: under `\d .space` a name of that namespace. Names in text are bound when it is parsed.
 /// Code of the owner keeps to its own names, whatever namespace its caller is in.
 pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
-    // `..a` is `a` of the root.
-    if let Some(root) = text(name).strip_prefix(b"..").filter(|root| root.first().is_some_and(|c| *c != b'.')) {
-        return crate::runtime::values::symbol(root);
+    if let Some(root) = of_root(name)? {
+        return Ok(root);
     }
     let space = context.host.namespace();
     if space == Sym::NULL {
@@ -39,6 +44,7 @@ pub(crate) fn value_named(context: &mut Context, name: Sym) -> Result<Value, QEr
 
 /// Returns the value of a global; q's own names take precedence.
 pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
+    let name = of_root(name)?.unwrap_or(name);
     let written = text(name);
     if written.first() == Some(&b'.')
         && let Some(own) = context.variable(written)

@@ -251,6 +251,15 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
         Some(held @ Value::Table(_)) if is_enumerated(&held) => {
             Some(Value::table(fitting(context, &held, rows, false)?.rows))
         }
+        Some(held @ Value::Table(_)) if replace && held.count() == 0 => {
+            let new = fitting(context, &held, rows, true)?;
+            drop(held);
+            match with_global(context, name, |x| add(x, &new, true)) {
+                Some(done) => return done.map(|()| Value::longs((0..new.rows.count() as i64).collect())),
+                // A host that keeps its tables itself keeps their types.
+                None => None,
+            }
+        }
         // A table of rows creates an undefined global.
         None if matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some()) => {
             context.set_global(name, rows.clone())?;
