@@ -111,7 +111,7 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
     if !matches!(known, Value::Vector(_)) {
         return enumerate(context, name, y);
     }
-    if !has_all(context, &known, &y)? {
+    if context.host.global(name).is_none() || !has_all(context, &known, &y)? {
         let all = crate::verbs::sets::union(context, known.clone(), listed(y.clone()))?;
         // `extend` only adds distinct items, so the attribute still holds.
         let all = match (known, all) {

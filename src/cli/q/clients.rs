@@ -15,7 +15,7 @@ use crate::net::{
 };
 use crate::q::QError;
 use crate::q::handlers::{Handler, HandlerEvent, Outcome, Verdict};
-use crate::q::handles::Peer;
+use crate::q::handles::{Peer, Reply};
 use crate::q::session::Door;
 use crate::table::Value;
 use bytes::Bytes;
@@ -247,6 +247,18 @@ impl Peer for Accepted {
             Ok(answer) => remote::value(&answer),
             Err(end) => remote::ended(end),
         }
+    }
+
+    fn request(&mut self, message: &Value, by: Option<Instant>) -> Result<Option<Value>, QError> {
+        if self.web {
+            return self.send(message, true, by).map(Some);
+        }
+        self.to.send(Command::Send(self.conn, encoded(MessageKind::Sync, message)?.into()));
+        Ok(None)
+    }
+
+    fn reply(&mut self, by: Option<Instant>) -> Result<Reply, QError> {
+        remote::reply(&self.inbox, by)
     }
 
     fn receive(&mut self, by: Option<Instant>) -> Result<Value, QError> {
