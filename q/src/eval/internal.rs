@@ -119,7 +119,7 @@ fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
 fn is_called(f: &Value) -> bool {
     match f {
         Value::Sym(name) => crate::io::environment::is_address(*name),
-        _ => matches!(f, Value::Func(_)) || f.is_atom(),
+        _ => matches!(f, Value::Func(_) | Value::Null) || f.is_atom(),
     }
 }
 
