@@ -165,3 +165,30 @@ fn as_messages() {
         },
     );
 }
+
+/// Expressions whose parse tree differs from the text: what only the console shows, and errors of the text's form.
+const TEXT_ONLY: [&str; 3] = ["flip enlist[`n]!`t", "select sz:$[", "\"abc\"[1]:"];
+
+#[test]
+fn as_parse_trees() {
+    let limits = Limits::default();
+    let files: Vec<_> =
+        of_data().into_iter().filter(|f| !f.ends_with("patterns.q.test") && !f.ends_with("functions.q.test")).collect();
+    differences(
+        &files,
+        || {
+            let mut session = Session::console(Start::default(), None);
+            eval_line(&mut session, b".test.tree:{eval parse x}", &Limits::default()).expect("a function");
+            session
+        },
+        move |session, case| {
+            if TEXT_ONLY.iter().any(|start| case.expression.starts_with(start)) {
+                return eval_line(session, case.expression.as_bytes(), &limits);
+            }
+            let call = columns::table::symbol::intern(b".test.tree").expect("room");
+            let message = Value::list(vec![Value::Sym(call), Value::chars(case.expression.as_bytes())]);
+            let shows = !case.expected.is_empty() || case.error.is_some();
+            eval_message(session, &message, &limits).map(|value| (value, shows))
+        },
+    );
+}

@@ -38,6 +38,12 @@ pub enum End {
     Stopped,
 }
 
+/// What arrives while a request waits.
+pub enum Next {
+    Answer(Incoming),
+    Message(Message),
+}
+
 #[derive(Default)]
 struct State {
     answers: VecDeque<Incoming>,
@@ -150,6 +156,25 @@ impl Inbox {
     /// Why there is none.
     pub fn answer(&self, by: Option<Instant>) -> Result<Incoming, End> {
         let found = self.wait(by, |state| state.answers.pop_front());
+        if matches!(found, Err(End::Stopped)) {
+            let mut state = self.state();
+            state.given_up = state.given_up.saturating_add(1);
+        }
+        found
+    }
+
+    /// Waits for the response to the last sync request, or for a message to evaluate before it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn reply(&self, by: Option<Instant>) -> Result<Next, End> {
+        let found = self.wait(by, |state| match state.answers.pop_front() {
+            Some(answer) => Some(Next::Answer(answer)),
+            None => {
+                let held = state.holds > 0;
+                state.take(|message| !held || message.kind == MessageKind::Sync).map(Next::Message)
+            }
+        });
         if matches!(found, Err(End::Stopped)) {
             let mut state = self.state();
             state.given_up = state.given_up.saturating_add(1);

@@ -2,14 +2,14 @@
 //! messages are evaluated.
 
 use super::client::{Client, ClientError, WriteHalf};
-use super::inbox::{End, Hold, Inbox, Message};
-use super::websocket;
+use super::inbox::{End, Hold, Inbox, Message, Next};
+use super::{message, websocket};
 use crate::config::Address;
-use crate::q::handles::{Connector, Holder, Peer};
+use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply};
 use crate::q::{QError, from_view, to_wire};
 use crate::table::{Items, Value, Vector};
 use bytes::Bytes;
-use proto::{Limits, MessageKind, Writer, encode};
+use proto::{Limits, MessageKind, View, Writer, encode};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,6 +77,31 @@ pub fn value(incoming: &super::client::Incoming) -> Result<Value, QError> {
     incoming.view(&limits).map_err(failed).and_then(|view| from_view(&view))
 }
 
+/// Waits for the response to a request, or for a message of the peer before it. Rejects messages that cannot be decoded.
+///
+/// # Errors
+/// Those of [`value`] and [`ended`].
+pub fn reply(inbox: &Inbox, by: Option<Instant>) -> Result<Reply, QError> {
+    loop {
+        let Message { kind, body, endian, answer } = match inbox.reply(by) {
+            Ok(Next::Answer(answer)) => return value(&answer).map(Reply::Response),
+            Ok(Next::Message(message)) => message,
+            Err(end) => return ended(end),
+        };
+        let is_sync = kind == MessageKind::Sync;
+        let respond = move |result: Result<Value, QError>| {
+            let encoded = |value| encoded(MessageKind::Response, &value);
+            let failure = |error: QError| message::failure(&error, false, &[], endian).to_vec();
+            answer(if is_sync { result.and_then(encoded).unwrap_or_else(failure) } else { Vec::new() });
+        };
+        let parsed = View::parse(&body, endian, &Limits::default());
+        match parsed.map_err(|e| QError::with(e.term(), e.to_string())).and_then(|(view, _)| from_view(&view)) {
+            Ok(message) => return Ok(Reply::Message(Arrived { message, is_sync, answer: Box::new(respond) })),
+            Err(error) => respond(Err(error)),
+        }
+    }
+}
+
 /// Encodes a WebSocket message: text, or bytes.
 ///
 /// # Errors
@@ -114,6 +139,18 @@ impl Peer for Remote {
             Ok(answer) => value(&answer),
             Err(end) => ended(end),
         }
+    }
+
+    fn request(&mut self, message: &Value, _by: Option<Instant>) -> Result<Option<Value>, QError> {
+        if write(&self.out, &encoded(MessageKind::Sync, message)?).is_err() {
+            self.inbox.end(End::Closed);
+            return ended(End::Closed);
+        }
+        Ok(None)
+    }
+
+    fn reply(&mut self, by: Option<Instant>) -> Result<Reply, QError> {
+        reply(&self.inbox, by)
     }
 
     fn receive(&mut self, by: Option<Instant>) -> Result<Value, QError> {

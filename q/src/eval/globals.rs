@@ -5,16 +5,26 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Made;
 use crate::runtime::limits;
-use crate::syntax::{lambda, prims, resolve};
+use crate::syntax::{lambda, prims, resolve, words};
 use crate::verbs::above::Evaluate;
-use crate::verbs::cast;
+use crate::verbs::{cast, function};
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `..a` is `a` of the root.
+fn of_root(name: Sym) -> Result<Option<Sym>, QError> {
+    let short = text(name).strip_prefix(b"..").filter(|short| short.first().is_some_and(|c| *c != b'.'));
+    short.map(crate::runtime::values::symbol).transpose()
+}
 
 /// The global that a symbol in an expression names: under `\d .space` a name of that namespace. Names in text are bound when it is parsed.
 /// Code of the owner keeps to its own names, whatever namespace its caller is in.
 pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
+    if let Some(root) = of_root(name)? {
+        return Ok(root);
+    }
     let space = context.host.namespace();
     if space == Sym::NULL {
         return Ok(name);
@@ -28,13 +38,13 @@ pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
 
 /// Returns the value of the global that a symbol names; without one in the current namespace, that of the root.
 pub(crate) fn value_named(context: &mut Context, name: Sym) -> Result<Value, QError> {
-    let full = named(context, name)?;
-    let is_own = full != name && context.host.global(full).is_some();
-    context.global(if is_own { full } else { name })
+    let full = crate::verbs::tables::located(context, name)?;
+    context.global(full)
 }
 
 /// Returns the value of a global; q's own names take precedence.
 pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
+    let name = of_root(name)?.unwrap_or(name);
     let written = text(name);
     if written.first() == Some(&b'.')
         && let Some(own) = context.variable(written)
@@ -132,21 +142,40 @@ pub(crate) fn by_data(context: &mut Context, name: Sym) -> Result<Value, QError>
     Ok(value)
 }
 
+/// Whether any session of this process has ever set `.z.vs`, so that assignments need not look for it before.
+static HAS_SET_HANDLER: AtomicBool = AtomicBool::new(false);
+
+/// `.z.vs[name;indices]`, after a global of the default namespace was assigned.
+pub(crate) fn was_set(context: &mut Context, name: Sym, indices: &[Value]) -> Result<(), QError> {
+    if !HAS_SET_HANDLER.load(Ordering::Relaxed) || text(name).starts_with(b".") {
+        return Ok(());
+    }
+    let Some(handler) = context.host.global(prims::name(".z.vs")) else { return Ok(()) };
+    context.apply(&handler, vec![Value::Sym(name), Value::collapse(indices.to_vec())]).map(drop)
+}
+
 pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(), QError> {
     // What code past a limit has left over must not be kept.
     limits::settle()?;
     let written = text(name);
-    if prims::keyword(written).is_some() {
+    // A namespace: `.a`, or `a` of globals such as `a.b`.
+    if let Value::Dict(members) = &value
+        && (written == b"." || context.host.global(name).is_none())
+        && let Some(Value::Dict(old)) = context.namespace(name)
+    {
+        return namespace::set_members(context, name, &old, members);
+    }
+    if !written.starts_with(b".") && prims::keyword(written).is_some() {
         return Err(QError::named("assign"));
     }
     if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
         return Err(QError::named("assign"));
     }
-    if let (b'.', Value::Dict(members)) = (written.first().copied().unwrap_or(0), &value)
-        && (written == b"." || context.host.global(name).is_none())
-        && let Some(Value::Dict(old)) = context.namespace(name)
-    {
-        return namespace::set_members(context, name, &old, members);
+    if written.starts_with(b".q.") && !context.host.caller().remote {
+        words::note(name, &value, matches!(value, Value::Func(_)) && function::valence(&value) == 2);
+    }
+    if written == b".z.vs" {
+        HAS_SET_HANDLER.store(true, Ordering::Relaxed);
     }
     if !crate::verbs::enums::is_domain(name) {
         return context.host.assign(name, value);

@@ -119,7 +119,7 @@ fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
 fn is_called(f: &Value) -> bool {
     match f {
         Value::Sym(name) => crate::io::environment::is_address(*name),
-        _ => matches!(f, Value::Func(_)) || f.is_atom(),
+        _ => matches!(f, Value::Func(_) | Value::Null) || f.is_atom(),
     }
 }
 
@@ -217,13 +217,17 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
             && let Some(rows) = &value
             && let Some(done) = crate::verbs::append::in_place_global(context, name, rows)
         {
-            return done.map(|_| target);
+            done?;
+            context.was_set(name, path)?;
+            return Ok(target);
         }
-        let old = match (context.host.global(name), &value) {
+        let held = context.host.global(name);
+        let old = match (held.or_else(|| context.namespace(name)), &value) {
             (Some(old), _) => old,
             (None, Some(first)) if path.is_empty() && !assigns && !prims::is_glyph(f, ",") => {
                 // As `x+:1` does, an amend of an undefined global assigns the value.
                 context.set_global(name, first.clone())?;
+                context.was_set(name, path)?;
                 return Ok(target);
             }
             (None, _) if path.is_empty() && (assigns || value.is_some()) => Value::empty(),
@@ -231,6 +235,7 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         };
         let new = amend::deep(context, old, path, &change)?;
         context.set_global(name, new)?;
+        context.was_set(name, path)?;
         return Ok(target);
     }
     amend::deep(context, target, path, &change)

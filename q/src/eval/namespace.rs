@@ -2,7 +2,7 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::syntax::prims;
+use crate::syntax::{prims, words};
 use crate::verbs::above::Evaluate;
 use columns::table::function::Function;
 use columns::table::symbol::{intern_name as intern, text};
@@ -11,10 +11,17 @@ use columns::table::{Dict, Sym, Value};
 /// Returns a namespace as a dictionary, whose first entry is the null symbol with the generic null.
 pub(crate) fn of(context: &mut Context, name: Sym) -> Option<Value> {
     if text(name) == b".q" {
-        let (names, words): (Vec<Sym>, Vec<Value>) =
-            prims::keywords().into_iter().filter_map(|name| Some((name, prims::keyword(text(name))?))).unzip();
-        let keys = std::iter::once(Sym::NULL).chain(names).collect();
-        let values = std::iter::once(Value::Null).chain(words).collect();
+        let mut keys = vec![Sym::NULL];
+        let mut values = vec![Value::Null];
+        for word in prims::keywords() {
+            values.push(prims::keyword(text(word))?);
+            keys.push(word);
+        }
+        // What scripts have added.
+        for short in context.host.names(name).into_iter().filter(|short| prims::keyword(text(*short)).is_none()) {
+            values.extend(context.host.global(intern(&[b".q.", text(short)].concat()).ok()?));
+            keys.push(short);
+        }
         return Some(Value::dict(Value::symbols(keys), Value::list(values)));
     }
     let mut names = context.host.names(name);
@@ -36,7 +43,7 @@ pub(crate) fn of(context: &mut Context, name: Sym) -> Option<Value> {
             None if context.host.native(full).is_some() => Value::func(Function::Native(full)),
             None => match (prims::keyword(text(full)), context.library(full)) {
                 (Some(value), _) | (None, Ok(Some(value))) => value,
-                _ => match of(context, full).filter(|_| !root) {
+                _ => match of(context, full) {
                     Some(below) => below,
                     None => continue,
                 },
@@ -64,6 +71,7 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
         let name = full(short)?;
         if context.host.global(name).is_some() {
             context.host.remove(name)?;
+            words::forget(name);
         }
     }
     for (at, short) in now.iter().enumerate() {

@@ -8,12 +8,13 @@ use crate::runtime::error::QError;
 use crate::runtime::host::Made;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::syntax::lex;
-use crate::verbs::{address, attributes, codec, format, json, strings};
+use crate::syntax::{lex, prims};
+use crate::verbs::above::Evaluate;
+use crate::verbs::{address, attributes, codec, enums, format, json, strings};
 use columns::sys::allocated;
 use columns::sys::memory::Sources;
 use columns::table::symbol::text;
-use columns::table::{Items, Value, Vector};
+use columns::table::{Items, Table, Value, Vector};
 use std::sync::Arc;
 
 /// `n!x` for a negative `n`.
@@ -33,6 +34,7 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
             context.host.makes_code(Made::Value(&value))?;
             Ok(value)
         }
+        -10 => free_type(&x),
         -11 => files::replay(context, x),
         -12 => address::host(context, x),
         -13 => address::addr(context, x),
@@ -58,13 +60,50 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -29 => json::from_json(context, x),
         -30 => crate::io::environment::deferred(context, &x),
         -31 => json::to_json(context, x),
+        -32 => codec::btoa(context, x),
         -33 => codec::q_sha1(context, x),
+        -34 => {
+            let timed = context.global(prims::name(".Q.ts"))?;
+            context.apply(&timed, x.items())
+        }
+        -35 => files::gz(context, x),
+        -36 => Err(QError::signal("Encryption lib unavailable")),
+        -37 => Err(QError::with("nyi", "-37! and .Q.prf0: the call stack of another process cannot be read")),
+        -38 => sockets(context, &x),
+        // Values of `.m` lie in the memory of the others.
+        -120 => Ok(Value::Long(0)),
         -105 => match x.count() {
             3 => super::trap::trpd(context, x.items()),
             _ => Err(QError::named("length")),
         },
         _ => Err(QError::named("nyi")),
     }
+}
+
+/// `-10!20h`: whether no enumeration has this type number; all enumerations have 20.
+fn free_type(x: &Value) -> Result {
+    let Value::Short(number) = x else { return Err(type_error()) };
+    match *number {
+        20 => Ok(Value::Bool(!enums::has_domains())),
+        21..=76 => Ok(Value::Bool(true)),
+        _ => Err(QError::named("domain")),
+    }
+}
+
+/// `-38!x`: protocol and family of the sockets of handles.
+fn sockets(context: &mut Context, x: &Value) -> Result {
+    let mut kinds = [Vec::new(), Vec::new()];
+    for handle in x.items() {
+        let handle = handle.as_long().ok_or_else(type_error)?;
+        let kind = i32::try_from(handle).ok().and_then(|handle| context.host.socket(handle)).unwrap_or(*b"  ");
+        for (column, letter) in kinds.iter_mut().zip(kind) {
+            column.push(letter);
+        }
+    }
+    let names = vec![prims::name("p"), prims::name("f")];
+    let table = Table::new(names, kinds.into_iter().map(|letters| Items::Char(letters.into()).into()).collect());
+    let table = Value::table(table);
+    Ok(if x.is_scalar() { table.at(0) } else { table })
 }
 
 /// `.Q.gc[]`: trims the allocator. Returns the bytes given back to the operating system; 0, without a trim, if the process

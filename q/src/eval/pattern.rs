@@ -32,6 +32,7 @@ impl Context<'_> {
         let value = self.take_apart(pattern, value, frame, &mut found)?;
         for (name, held) in found.names {
             self.store(name, held, frame)?;
+            self.was_assigned(name, &[])?;
         }
         for (name, indices, held) in found.items {
             self.bind_at(name, indices, held, frame)?;
@@ -132,6 +133,7 @@ impl Context<'_> {
         let old = self.node(name, frame)?;
         let new = amend::deep(self, old, &path, &Amend { function: None, value: Some(&value) })?;
         self.store(name, new, frame)?;
+        self.was_assigned(name, &path)?;
         Ok(value)
     }
 

@@ -161,7 +161,8 @@ impl Context<'_> {
             }
             Kind::View(name, source) => {
                 let view = crate::eval::views::view(Arc::clone(source), self.host.namespace())?;
-                self.set_global(*name, view)?;
+                // The name may be a keyword, as in kdb+'s own `sp.q`; the keyword keeps its meaning.
+                self.host.assign(*name, view)?;
                 Ok(Value::Null)
             }
             _ => Ok(Value::Null),
@@ -262,6 +263,7 @@ impl Context<'_> {
         }
         if assign.through.is_none() && assign.indices.is_empty() {
             self.store(&assign.target, value.clone(), frame)?;
+            self.was_assigned(&assign.target, &[])?;
             return Ok(value);
         }
         // Fast path for `x+:1` on atoms, common in loops.
@@ -283,7 +285,9 @@ impl Context<'_> {
         }
         path.reverse();
         if let Some(result) = self.in_place(assign, &path, &value, frame) {
-            return Ok(result?);
+            let result = result?;
+            self.was_assigned(&assign.target, &path)?;
+            return Ok(result);
         }
         let shared = match assign.target.kind {
             Kind::Global(name) if frame.is_owners => self.host.global_to_change(name),
@@ -315,7 +319,15 @@ impl Context<'_> {
             (Some(_), path) => index::deep(self, &new, path)?,
         };
         self.store(&assign.target, new, frame)?;
+        self.was_assigned(&assign.target, &path)?;
         Ok(result)
+    }
+
+    pub(super) fn was_assigned(&mut self, target: &Node, path: &[Value]) -> Result<(), QError> {
+        match target.kind {
+            Kind::Global(name) | Kind::Name(name) => self.was_set(name, path),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the caller may not read a value that the owner's code changes: the assignment's result must not show it either.

@@ -10,6 +10,21 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// A message that arrived while a request on the same connection waits for its response.
+pub struct Arrived {
+    pub message: Value,
+    /// The peer waits for a response.
+    pub is_sync: bool,
+    /// Called once, with the result of the message.
+    pub answer: Box<dyn FnOnce(Result<Value, QError>) + Send>,
+}
+
+/// What comes next on a connection whose request waits for its response.
+pub enum Reply {
+    Response(Value),
+    Message(Arrived),
+}
+
 /// A connection to another process, implemented by the layer that owns the sockets.
 pub trait Peer: Send + Sync {
     /// Sends a message. Returns the response if `wait`, else the generic null.
@@ -18,6 +33,22 @@ pub trait Peer: Send + Sync {
     /// The error of the other process; a message that cannot be serialised; `close` if the connection is gone (its owner is
     /// notified separately); `stop` at the deadline `by` or on Ctrl-C.
     fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError>;
+
+    /// Sends a request. Returns the response if it is there at once, `None` if [`Peer::reply`] returns it.
+    ///
+    /// # Errors
+    /// As [`Peer::send`].
+    fn request(&mut self, message: &Value, by: Option<Instant>) -> Result<Option<Value>, QError> {
+        self.send(message, true, by).map(Some)
+    }
+
+    /// Waits for the response to the last request, or for a message that the peer sends before it.
+    ///
+    /// # Errors
+    /// As [`Peer::send`].
+    fn reply(&mut self, _by: Option<Instant>) -> Result<Reply, QError> {
+        Err(QError::named("nyi"))
+    }
 
     /// Waits for the next message that is not a response and returns it unevaluated: `h[]`.
     ///
@@ -35,6 +66,11 @@ pub trait Peer: Send + Sync {
 
     /// Closes the connection.
     fn cut(&mut self) {}
+
+    /// Protocol, `q` for IPC or `w` for WebSocket, and family, `t` for TCP or `u` for a Unix socket: `-38!`.
+    fn socket(&self) -> [u8; 2] {
+        *b"qt"
+    }
 
     /// Sets the handle number of this connection.
     fn known_as(&mut self, _handle: i32) {}
@@ -62,6 +98,8 @@ struct Slot {
     owner: u64,
     /// A connection to another process, not a file.
     is_peer: bool,
+    /// As [`Peer::socket`].
+    socket: [u8; 2],
     holder: Option<Holder>,
 }
 
@@ -160,12 +198,13 @@ impl Handles {
             next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
         }
         let is_peer = matches!(open, Open::Peer(_));
-        let mut holder = None;
+        let (mut holder, mut socket) = (None, *b"  ");
         if let Open::Peer(peer) = &mut open {
             peer.known_as(number);
             holder = peer.holder();
+            socket = peer.socket();
         }
-        slots.insert(number, Slot { open: Some(open), owner, is_peer, holder });
+        slots.insert(number, Slot { open: Some(open), owner, is_peer, socket, holder });
         number
     }
 
@@ -208,6 +247,11 @@ impl Handles {
         self.slots().iter().filter(|(_, slot)| slot.is_peer).map(|(number, _)| *number).collect()
     }
 
+    /// Protocol and family of a connection's socket.
+    pub fn socket(&self, handle: i32) -> Option<[u8; 2]> {
+        self.slots().get(&handle).filter(|slot| slot.is_peer).map(|slot| slot.socket)
+    }
+
     /// Sends on a handle; a negative one does not wait for the response. The generic null is no message: a positive handle waits
     /// for the next incoming message, a negative one has nothing to flush.
     ///
@@ -226,14 +270,54 @@ impl Handles {
                 (message, wait) => peer.send(message, wait, by),
             },
         };
-        let mut slots = self.slots();
-        // Another thread may have closed it meanwhile.
-        if let Some(slot) = slots.get_mut(&number) {
+        self.put(number, open);
+        result
+    }
+
+    /// As [`Handles::send`]. While a request waits for its response, messages of the same peer are given to `serve`: as in kdb+, two
+    /// processes may ask each other.
+    ///
+    /// # Errors
+    /// As [`Handles::send`].
+    pub fn request(
+        &self,
+        handle: i64,
+        message: &Value,
+        by: Option<Instant>,
+        serve: &mut dyn FnMut(i32, Arrived),
+    ) -> Result<Value, QError> {
+        let number = i32::try_from(handle).unwrap_or(0);
+        if handle <= 0 || matches!(message, Value::Null) || self.socket(number).is_none() {
+            return self.send(handle, message, by);
+        }
+        let mut is_sent = false;
+        loop {
+            let mut open = self.take(number, by)?;
+            let reply = match &mut open {
+                Open::Peer(peer) if is_sent => peer.reply(by),
+                Open::Peer(peer) => match peer.request(message, by) {
+                    Ok(Some(response)) => Ok(Reply::Response(response)),
+                    Ok(None) => peer.reply(by),
+                    Err(error) => Err(error),
+                },
+                _ => Err(unknown(handle)),
+            };
+            is_sent = true;
+            // The message may use the handle as well.
+            self.put(number, open);
+            match reply? {
+                Reply::Response(response) => return Ok(response),
+                Reply::Message(arrived) => serve(number, arrived),
+            }
+        }
+    }
+
+    /// Returns a handle to the table after use; another thread may have closed it meanwhile.
+    fn put(&self, number: i32, open: Open) {
+        if let Some(slot) = self.slots().get_mut(&number) {
             slot.open = Some(open);
         }
-        drop(slots);
         self.freed.notify_all();
-        result
     }
 
     fn take(&self, number: i32, by: Option<Instant>) -> Result<Open, QError> {

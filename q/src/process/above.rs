@@ -75,6 +75,10 @@ impl Evaluate for Context<'_> {
         globals::assign(self, name, value)
     }
 
+    fn was_set(&mut self, name: Sym, indices: &[Value]) -> Result<(), QError> {
+        globals::was_set(self, name, indices)
+    }
+
     fn namespace(&mut self, name: Sym) -> Option<Value> {
         namespace::of(self, name)
     }

@@ -4,7 +4,7 @@ mod completion;
 mod outside;
 
 use crate::io::handles;
-use crate::io::handles::{Connector, Handles, Peer};
+use crate::io::handles::{Arrived, Connector, Handles, Peer};
 use crate::process::entry::eval_line;
 use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
@@ -47,6 +47,8 @@ pub struct Session {
     exit: Option<i32>,
     threads: Threads,
     waiting: Waiting,
+    /// Clients by handle.
+    callers: HashMap<i32, Caller>,
     own_memory_bytes: u64,
 }
 
@@ -106,6 +108,38 @@ impl Session {
     pub fn set_caller(&mut self, caller: Caller) {
         let grants = Grants { relay: true, ..Grants::default() };
         self.asking = Asking::new(caller, grants);
+    }
+
+    /// Records who is connected on a handle, for messages that arrive while an evaluation waits for its response.
+    pub fn note_caller(&mut self, handle: i32, caller: Option<Caller>) {
+        match caller {
+            Some(caller) => drop(self.callers.insert(handle, caller)),
+            None => drop(self.callers.remove(&handle)),
+        }
+    }
+
+    /// Evaluates a message that arrived while an evaluation waits for a response on the same handle, with its sender's rights.
+    fn serve(&mut self, handle: i32, arrived: Arrived) {
+        let caller = self.callers.get(&handle).cloned().unwrap_or(Caller { handle, ..Caller::default() });
+        let grants = Grants { relay: true, ..Grants::default() };
+        let asking = std::mem::replace(&mut self.asking, Asking::new(caller, grants));
+        // `-30!` needs the loop of the console, which waits.
+        let waiting = std::mem::take(&mut self.waiting.needs_response);
+        let (space, console) = (std::mem::replace(&mut self.namespace, Sym::NULL), self.console);
+        let limits = self.limits();
+        let handler: &[u8] = if arrived.is_sync { b".z.pg" } else { b".z.ps" };
+        let handler = symbol(handler).ok().and_then(|name| self.globals.get(&name).cloned());
+        let result = match handler {
+            Some(handler) => crate::process::entry::apply(self, &handler, &[arrived.message], &limits),
+            None => crate::process::entry::eval_message(self, &arrived.message, &limits),
+        };
+        (self.asking, self.waiting.needs_response) = (asking, waiting);
+        (self.namespace, self.console) = (space, console);
+        if let (Err(error), false) = (&result, arrived.is_sync) {
+            // Nobody else is told of it.
+            let _ = self.print_error(&error.shown());
+        }
+        (arrived.answer)(result);
     }
 
     /// Restores the caller's own rights for the next evaluation.
@@ -274,13 +308,11 @@ fn words(words: &[Vec<u8>]) -> Value {
     Value::list(words.iter().map(|w| Value::chars(&w[..])).collect())
 }
 
-/// Splits a full name into namespace and short name.
+/// Splits a full name into namespace and short name; `a.b` is `b` of `a`.
 fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
     let full = text(name);
     match full.iter().rposition(|c| *c == b'.') {
-        Some(at) if full.first() == Some(&b'.') && at > 0 => {
-            (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default())
-        }
+        Some(at) if at > 0 => (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default()),
         _ => (b"", full),
     }
 }
@@ -338,6 +370,9 @@ impl Host for Session {
             let below = own.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")).filter(|_| !space.is_empty());
             let short = match below {
                 _ if own == space => short,
+                None if space.is_empty() && !own.starts_with(b".") => {
+                    own.split(|c| *c == b'.').next().unwrap_or_default()
+                }
                 Some(below) => below.split(|c| *c == b'.').next().unwrap_or_default(),
                 None => continue,
             };
@@ -460,6 +495,10 @@ impl Host for Session {
         self.handles.peers()
     }
 
+    fn socket(&self, handle: i32) -> Option<[u8; 2]> {
+        self.handles.socket(handle)
+    }
+
     fn origin(&self, name: Sym) -> Option<Origin> {
         self.origins.get(&name).cloned()
     }
@@ -496,7 +535,8 @@ impl Host for Session {
     }
 
     fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
-        self.handles.send(handle, message, None)
+        let handles = Arc::clone(&self.handles);
+        handles.request(handle, message, None, &mut |from, arrived| self.serve(from, arrived))
     }
 
     fn defer(&mut self) -> Result<(), QError> {

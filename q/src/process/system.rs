@@ -5,7 +5,7 @@ use crate::runtime::time;
 use crate::runtime::time::DAY_NS;
 use crate::syntax::prims;
 use columns::table::symbol::intern_name as intern;
-use columns::table::{Items, Sym, Value};
+use columns::table::{Items, Value};
 
 /// Names of the system variables, with what each holds: `\help NAME`.
 pub(crate) const VARIABLES: [(&str, &str); 38] = [
@@ -25,7 +25,6 @@ pub(crate) const VARIABLES: [(&str, &str); 38] = [
     (".z.K", "version of kdb+ that is followed"),
     (".z.k", "release date of that version"),
     (".z.s", "the running function, for recursion"),
-    (".q", "q's own words and their functions"),
     (".Q.b6", "the 64 digits of base 64"),
     (".z.o", "operating system"),
     (".z.i", "process id"),
@@ -33,6 +32,7 @@ pub(crate) const VARIABLES: [(&str, &str); 38] = [
     (".z.X", "the whole command line"),
     (".z.f", "the script as given on the command line"),
     (".z.q", "whether the process was started with -q"),
+    (".z.r", "whether this evaluation may change nothing"),
     (".z.b", "views by the globals that they read"),
     (".z.e", "TLS cipher and protocol of the client's connection"),
     (".Q.x", "arguments of the script before the first option"),
@@ -77,15 +77,6 @@ pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         b".z.K" => Value::Float(4.0),
         b".z.k" => Value::Date(time::date(2020, 5, 4).unwrap_or(0)),
         b".z.s" => context.running.clone()?,
-        b".q" => {
-            let mut names = vec![Sym::NULL];
-            names.extend(prims::keywords());
-            let functions = prims::keywords()
-                .into_iter()
-                .map(|n| prims::keyword(columns::table::symbol::text(n)).unwrap_or(Value::Null));
-            let values = std::iter::once(Value::Null).chain(functions).collect();
-            Value::dict(Value::symbols(names), Value::list(values))
-        }
         b".Q.b6" => Value::chars(
             [&(b'A'..=b'Z').collect::<Vec<u8>>()[..], &(b'a'..=b'z').collect::<Vec<u8>>(), b"0123456789+/"].concat(),
         ),
@@ -95,6 +86,7 @@ pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
         b".z.X" => context.host.command_line(),
         b".z.f" => Value::Sym(context.host.started_with()),
         b".z.q" => Value::Bool(context.host.is_quiet()),
+        b".z.r" => Value::Bool(context.host.is_read_only()),
         b".z.b" => crate::eval::views::dependencies(context),
         b".z.e" => match &caller.tls {
             Some((cipher, protocol)) => {

@@ -78,6 +78,18 @@ fn within<T>(
 /// Runs a query.
 pub(crate) fn template(context: &mut Context, query: &Query, frame: &mut Frame) -> Walk<Value> {
     let from = context.node(&query.from, frame)?;
+    let found = match &from {
+        Value::Sym(name) => Value::Sym(tables::located(context, *name)?),
+        held => held.clone(),
+    };
+    match (over(context, query, found.clone(), frame)?, &found, &from) {
+        // Where the table was changed, its name is the result: as it was given.
+        (Value::Sym(changed), Value::Sym(full), Value::Sym(given)) if changed == *full => Ok(Value::Sym(*given)),
+        (result, ..) => Ok(result),
+    }
+}
+
+fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) -> Walk<Value> {
     if query.verb == Verb::Delete
         && let Some(result) = delete_names(context, query, &from)?
     {
@@ -121,6 +133,7 @@ pub(crate) fn template(context: &mut Context, query: &Query, frame: &mut Frame) 
         // A table in a file is not changed.
         Value::Sym(name) if !crate::runtime::paths::is_path(name) => {
             context.set_global(name, result)?;
+            context.was_set(name, &[])?;
             Ok(from)
         }
         _ => Ok(result),
@@ -148,6 +161,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
                 let root = text(*space) == b"." || *space == Sym::NULL;
                 let full = if root { name } else { crate::syntax::resolve::qualify(name, *space)? };
                 context.host.remove(full)?;
+                crate::syntax::words::forget(full);
             }
             Ok(Some(from.clone()))
         }

@@ -26,6 +26,13 @@ pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
             Node::new(0, Kind::Column(*name, outside))
         }
         Value::Vector(Vector { items: Items::Sym(names), .. }) if names.len() == 1 => Node::constant(tree.at(0)),
+        // `` `f`x `` applies: as a list of a name and its arguments, it is a vector.
+        Value::Vector(Vector { items: Items::Sym(names), .. }) if names.len() > 1 => {
+            let all = names.iter().map(|name| to_node(&Value::Sym(*name)));
+            let mut all = all.collect::<std::result::Result<Vec<Node>, QError>>()?.into_iter();
+            let f = all.next().ok_or_else(type_error)?;
+            Node::new(0, Kind::Apply(Box::new(f), all.map(Some).collect()))
+        }
         Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
             [] => Node::constant(tree.clone()),
             [one] => Node::constant(one.clone()),

@@ -232,6 +232,11 @@ pub trait Host {
         false
     }
 
+    /// Whether this evaluation may change nothing: in `reval`, and for clients of a process started with `-b`. `.z.r`
+    fn is_read_only(&self) -> bool {
+        self.blocks_writes() && self.caller().handle != 0
+    }
+
     fn setting(&self, _which: Setting) -> i64 {
         0
     }
@@ -269,6 +274,11 @@ pub trait Host {
     /// The open handles, for `.z.W`.
     fn open_handles(&self) -> Vec<i32> {
         Vec::new()
+    }
+
+    /// Protocol and family of an open handle's socket, as in [`crate::handles::Peer::socket`], for `-38!`.
+    fn socket(&self, handle: i32) -> Option<[u8; 2]> {
+        self.open_handles().contains(&handle).then_some(*b"qt")
     }
 
     /// Bytes that wait to be sent to a handle, for `.z.W`. Handles for which none wait can be missing.
@@ -468,6 +478,10 @@ macro_rules! reads_of_host {
             self.host.open_handles()
         }
 
+        fn socket(&self, handle: i32) -> Option<[u8; 2]> {
+            self.host.socket(handle)
+        }
+
         fn waiting_bytes(&self) -> Vec<(i32, i64)> {
             self.host.waiting_bytes()
         }
@@ -507,6 +521,10 @@ fn read_only() -> QError {
 
 impl Host for ReadOnly<'_> {
     reads_of_host!();
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
 
     fn assign(&mut self, _name: Sym, _value: Value) -> Result<(), QError> {
         Err(read_only())

@@ -58,6 +58,10 @@ struct Lexer<'a> {
     first: usize,
     language: Language,
     out: Vec<Placed>,
+    /// For each open bracket, whether it opens the parameters of a lambda or the keys of a table.
+    heads: Vec<bool>,
+    /// Where the last such list ended: no left operand of a minus.
+    head_end: usize,
 }
 
 /// Returns the tokens of `text`, ending with [`Token::End`].
@@ -66,7 +70,7 @@ struct Lexer<'a> {
 /// `parse` with its position; `limit` if there is no room for a new symbol; `stop` and `wsfull` at the limits.
 pub fn tokens(text: &[u8], language: Language) -> Result<Vec<Placed>, QError> {
     let first = if language == Language::K { PREFIX.len() } else { 0 };
-    let mut lexer = Lexer { text, at: first, first, language, out: Vec::new() };
+    let mut lexer = Lexer { text, at: first, first, language, out: Vec::new(), heads: Vec::new(), head_end: 0 };
     while lexer.step()? {
         limits::pace()?;
     }
@@ -103,7 +107,8 @@ impl Lexer<'_> {
         let before = if self.at <= self.first { b' ' } else { self.text.get(self.at - 1).copied().unwrap_or(b' ') };
         // `1_-2_x`: this underscore is an operator, not part of a name.
         let after_drop = before == b'_' && self.out.last().is_some_and(|p| matches!(p.token, Token::Glyph("_")));
-        number_follows && (after_drop || !is_name(before)) && !matches!(before, b')' | b']' | b'}' | b'"' | b'`')
+        let is_operand = matches!(before, b')' | b']' | b'}' | b'"' | b'`') && self.head_end != self.at;
+        number_follows && (after_drop || !is_name(before)) && !is_operand
     }
 
     /// Whether an underscore after a name that starts there is the verb: in k it is after one letter (`x_y`).
@@ -151,11 +156,16 @@ impl Lexer<'_> {
             b'"' => self.string(spaced)?,
             b'`' => self.symbols(spaced)?,
             b'(' | b'[' | b'{' => {
+                let after = self.out.last().map(|p| &p.token);
+                self.heads.push(c == b'[' && matches!(after, Some(Token::Open(b'{' | b'('))));
                 self.at += 1;
                 self.push(Token::Open(c), start, spaced);
             }
             b')' | b']' | b'}' => {
                 self.at += 1;
+                if self.heads.pop() == Some(true) {
+                    self.head_end = self.at;
+                }
                 self.push(Token::Close(c), start, spaced);
             }
             b';' => {
@@ -260,10 +270,11 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// `0:`, `1:` and `2:`, also before bytes and longer numbers: no time of day has an hour `0x` or a minute of 100.
+    /// `0:`, `1:` and `2:`, also before bytes, nulls and longer numbers: no time of day has an hour `0x` or a minute of `0N` or 100.
     fn is_file_operator(&self) -> bool {
         let bytes = self.peek(2) == b'0' && self.peek(3) == b'x';
-        let minutes = is_digit(self.peek(2)) && !(is_digit(self.peek(3)) && is_digit(self.peek(4)));
+        let null = self.peek(2) == b'0' && matches!(self.peek(3), b'n' | b'N' | b'w' | b'W');
+        let minutes = is_digit(self.peek(2)) && !null && !(is_digit(self.peek(3)) && is_digit(self.peek(4)));
         matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && (bytes || !minutes)
     }
 

@@ -14,3 +14,4 @@ pub(crate) mod prims;
 pub(crate) mod resolve;
 pub(crate) mod script;
 pub(crate) mod steps;
+pub(crate) mod words;

@@ -7,7 +7,7 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
 use crate::syntax::lex::{Language, PREFIX, Placed, Token, parse_error, tokens};
-use crate::syntax::{prims, resolve};
+use crate::syntax::{prims, resolve, words};
 use columns::sys::stack;
 use columns::table::function::Iterator;
 use columns::table::{Sym, Value};
@@ -290,7 +290,7 @@ impl<'a> Parser<'a> {
             let right_is_closed = match self.peek() {
                 Token::Glyph(_) => false,
                 // `` `a xdesc upsert `` composes as `` `a xdesc , `` does.
-                Token::Name(name) => !prims::keyword(name).is_some_and(|word| prims::is_infix(&word)),
+                Token::Name(name) => !is_infix_word(name),
                 _ => true,
             };
             let right = self.expression()?;
@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
             }
-            Token::Name(name) if prims::keyword(name).is_some_and(|k| prims::is_infix(&k)) => {
+            Token::Name(name) if is_infix_word(name) => {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
             }
@@ -442,6 +442,11 @@ impl<'a> Parser<'a> {
         let assign = Assign { target, global: glyph == "::" || is_global_amend, indices, through, value, pattern };
         Ok(Some(Node::new(at, Kind::Assign(Box::new(assign)))))
     }
+}
+
+/// Whether a name is a keyword or a script's own word that stands between its operands.
+fn is_infix_word(name: &[u8]) -> bool {
+    prims::keyword(name).map_or_else(|| words::is_infix(name), |word| prims::is_infix(&word))
 }
 
 /// `x+` without a right operand: applied after a function it makes a composition.

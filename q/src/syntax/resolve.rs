@@ -4,6 +4,7 @@ use crate::runtime::author;
 use crate::runtime::error::QError;
 use crate::runtime::values::symbol;
 use crate::syntax::ast::{Code, Kind, Node};
+use crate::syntax::words;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
 use std::collections::HashSet;
@@ -157,7 +158,11 @@ impl Scope {
                 let slot = self.locals.iter().position(|l| *l == name).and_then(|s| u16::try_from(s).ok());
                 let outside = match slot {
                     Some(slot) => Kind::Local(slot),
-                    None => Kind::Global(qualify(name, self.namespace)?),
+                    None => match words::found(name) {
+                        Some((_, Some(bound))) => Kind::Const(bound),
+                        Some((full, None)) => Kind::Global(full),
+                        None => Kind::Global(qualify(name, self.namespace)?),
+                    },
                 };
                 node.kind = if self.in_query > 0 {
                     Kind::Column(name, Box::new(Node { at: node.at, height: 1, kind: outside }))
@@ -178,7 +183,13 @@ impl Scope {
             }
             Kind::Assign(assign) => {
                 let in_query = std::mem::take(&mut self.in_query);
-                self.resolve(&mut assign.target)?;
+                match assign.target.kind {
+                    // No word of `.q`, even where it has the same name.
+                    Kind::Name(name) if !self.locals.contains(&name) => {
+                        assign.target.kind = Kind::Global(qualify(name, self.namespace)?);
+                    }
+                    _ => self.resolve(&mut assign.target)?,
+                }
                 self.in_query = in_query;
                 if assign.global
                     && let Kind::Local(_) = assign.target.kind

@@ -68,6 +68,9 @@ pub(crate) trait Evaluate {
     /// Assigns a global.
     fn set_global(&mut self, name: Sym, value: Value) -> Result<(), QError>;
 
+    /// Calls `.z.vs`, if it is set, after a global of the default namespace was assigned at indices.
+    fn was_set(&mut self, name: Sym, indices: &[Value]) -> Result<(), QError>;
+
     /// A namespace as a dictionary.
     fn namespace(&mut self, name: Sym) -> Option<Value>;
 

@@ -69,9 +69,15 @@ fn add(x: &mut Value, new: &Fitting, replace: bool) -> Done {
     }
 }
 
+/// The empty list: joined to a dictionary or a table it adds nothing.
+fn is_nothing(y: &Value) -> bool {
+    matches!(y, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
+}
+
 /// `x,:y`: a vector accepts only its own type, a table rows in any form.
 pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
+        Value::Table(_) | Value::Dict(_) if is_nothing(&y) => Ok(x),
         Value::Table(_) => upsert_value(context, x, &y, true),
         Value::Dict(d) if d.keyed().is_some() => upsert_value(context, x, &y, true),
         // The values keep their type.
@@ -141,6 +147,7 @@ pub fn extend(x: &mut Value, rows: &Value) -> Done {
 /// Whether [`in_place`] handles `x,:y`.
 fn grows_in_place(x: &Value, y: &Value) -> bool {
     match x {
+        Value::Table(_) | Value::Dict(_) if is_nothing(y) => false,
         Value::Table(t) => !t.columns.is_empty(),
         Value::Dict(d) => d.keyed().is_some() && !d.sorted,
         Value::Vector(Vector { items: Items::List(l), .. }) => match y {
@@ -244,6 +251,15 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
         Some(held @ Value::Table(_)) if is_enumerated(&held) => {
             Some(Value::table(fitting(context, &held, rows, false)?.rows))
         }
+        Some(held @ Value::Table(_)) if replace && held.count() == 0 => {
+            let new = fitting(context, &held, rows, true)?;
+            drop(held);
+            match with_global(context, name, |x| add(x, &new, true)) {
+                Some(done) => return done.map(|()| Value::longs((0..new.rows.count() as i64).collect())),
+                // A host that keeps its tables itself keeps their types.
+                None => None,
+            }
+        }
         // A table of rows creates an undefined global.
         None if matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some()) => {
             context.set_global(name, rows.clone())?;
@@ -264,7 +280,10 @@ pub(crate) fn insert(context: &mut Context, x: Value, y: Value) -> Result {
     if crate::runtime::paths::is_path(name) {
         return upsert(context, x, y);
     }
-    append_global(context, name, &y, false)
+    let name = context.named(name)?;
+    let rows = append_global(context, name, &y, false)?;
+    context.was_set(name, &[])?;
+    Ok(rows)
 }
 
 pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
@@ -275,13 +294,15 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         let new = if old.count() == 0 { y } else { upsert_value(context, old, &y, true)? };
         return context.store(x, &new);
     }
-    if let Value::Sym(name) = x {
+    if let Value::Sym(short) = x {
+        let name = context.named(short)?;
         // A list of records, or records with only some of the columns.
         let wide = match context.host.global(name) {
             Some(Value::Table(t)) => widened(&t, &y)?,
             _ => None,
         };
         append_global(context, name, wide.as_ref().unwrap_or(&y), true)?;
+        context.was_set(name, &[])?;
         return Ok(x);
     }
     upsert_value(context, x, &y, true)

@@ -173,7 +173,8 @@ fn as_of_join(context: &mut Context, arguments: Vec<Value>, own_time: bool, fill
 /// Assigns the joined table to the global if the table was given by name.
 pub(crate) fn in_place(context: &mut Context, named: &Value, joined: Value) -> Result {
     let Value::Sym(name) = named else { return Ok(joined) };
-    context.set_global(*name, joined)?;
+    let full = crate::verbs::tables::located(context, *name)?;
+    context.set_global(full, joined)?;
     Ok(named.clone())
 }
 

@@ -13,7 +13,7 @@ use crate::verbs::{find, index};
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
-pub(crate) use follow::{domain_changed, is_domain, note};
+pub(crate) use follow::{domain_changed, has_domains, is_domain, note};
 
 /// The keys of the table, or items of the list, that a domain's name refers to.
 fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError> {
@@ -111,7 +111,7 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
     if !matches!(known, Value::Vector(_)) {
         return enumerate(context, name, y);
     }
-    if !has_all(context, &known, &y)? {
+    if context.host.global(name).is_none() || !has_all(context, &known, &y)? {
         let all = crate::verbs::sets::union(context, known.clone(), listed(y.clone()))?;
         // `extend` only adds distinct items, so the attribute still holds.
         let all = match (known, all) {

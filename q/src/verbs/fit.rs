@@ -35,14 +35,13 @@ pub(crate) fn fitting(
     rows: &Value,
     widens: bool,
 ) -> std::result::Result<Fitting, QError> {
-    let mut retypes = false;
+    // As in kdb+, the first rows of an upsert decide the types: TorQ's timers have int keys and long numbers, its log table an int column.
+    let retypes = widens && x.count() == 0;
     let (whole, rows) = match x {
         Value::Table(t) => (Arc::clone(t), rows.clone()),
         Value::Dict(d) if d.sorted => return Err(QError::named("step")),
         Value::Dict(d) if d.keyed().is_some() => {
             let Value::Table(whole) = unkey(x)? else { return Err(type_error()) };
-            // As in kdb+, the first rows of an upsert decide the types: TorQ's timers have int keys and long numbers, kdb-common's headers int columns.
-            retypes = widens && whole.count() == 0;
             let flat = match rows {
                 Value::Dict(r) if r.keyed().is_some() => unkey(rows)?,
                 other => other.clone(),

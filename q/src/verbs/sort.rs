@@ -218,7 +218,8 @@ fn by_names(context: &mut Context, x: Value, y: Value, descending: bool) -> Resu
     if let Value::Sym(name) = y {
         let table = crate::verbs::tables::of_name(context, name)?;
         let sorted = by_names(context, x, table, descending)?;
-        context.set_global(name, sorted)?;
+        let full = crate::verbs::tables::located(context, name)?;
+        context.set_global(full, sorted)?;
         return Ok(Value::Sym(name));
     }
     let (flat, keys) = match &y {

@@ -30,7 +30,8 @@ pub(crate) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
         (Value::Long(n), Value::Sym(name)) if *n >= 0 => {
             let table = of_name(context, *name)?;
             let keyed = bang(context, x.clone(), table)?;
-            context.set_global(*name, keyed)?;
+            let full = located(context, *name)?;
+            context.set_global(full, keyed)?;
             Ok(y)
         }
         (Value::Sym(name), Value::Vector(Vector { items: Items::Long(_) | Items::Int(_), .. }) | Value::Long(_)) => {
@@ -62,11 +63,18 @@ pub(crate) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
     }
 }
 
+/// The global that a symbol names: one of the current namespace, or without it one of the root.
+pub(crate) fn located(context: &Context, name: Sym) -> std::result::Result<Sym, QError> {
+    let full = context.named(name)?;
+    Ok(if full != name && context.host.global(full).is_some() { full } else { name })
+}
+
 /// Returns the value of a global that should be a table.
 ///
 /// # Errors
 /// `'type` if the value is a name again, perhaps its own.
 pub(crate) fn of_name(context: &mut Context, name: Sym) -> Result {
+    let name = located(context, name)?;
     match context.global(name)? {
         Value::Sym(_) => Err(type_error()),
         value => Ok(value),
@@ -134,7 +142,7 @@ pub(crate) fn key(context: &mut Context, x: Value) -> Result {
                 return context.stored_names(x);
             }
             if written.is_empty() {
-                let mut spaces = vec![prims::name("q"), prims::name("Q"), prims::name("h"), prims::name("j")];
+                let mut spaces: Vec<Sym> = ["q", "Q", "h", "j", "o"].map(prims::name).to_vec();
                 spaces
                     .extend(context.host.namespaces().into_iter().filter(|s| !spaces.contains(s)).collect::<Vec<_>>());
                 return Ok(Value::symbols(spaces));
@@ -214,7 +222,8 @@ pub(crate) fn xkey(context: &mut Context, x: Value, y: Value) -> Result {
     if let Value::Sym(name) = y {
         let table = of_name(context, name)?;
         let keyed = xkey(context, x, table)?;
-        context.set_global(name, keyed)?;
+        let full = located(context, name)?;
+        context.set_global(full, keyed)?;
         return Ok(Value::Sym(name));
     }
     let (t, _) = flat(context, &y)?;
@@ -379,6 +388,7 @@ pub(crate) fn set(context: &mut Context, x: Value, y: Value) -> Result {
     }
     let full = context.named(name)?;
     context.set_global(full, y)?;
+    context.was_set(full, &[])?;
     Ok(Value::Sym(name))
 }
 

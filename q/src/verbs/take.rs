@@ -10,7 +10,7 @@ use crate::verbs::on_disk::held;
 use crate::verbs::shape::long;
 use columns::kernel::blocks;
 use columns::table::symbol::text;
-use columns::table::{Table, Value, Vector};
+use columns::table::{Items, Table, Value, Vector};
 
 /// `x#y`.
 pub(crate) fn take(context: &mut Context, x: Value, y: Value) -> Result {
@@ -47,6 +47,8 @@ fn is_attribute(name: &[u8]) -> bool {
 }
 
 fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
+    // A null dimension is maximal.
+    let n = if n == i64::MIN { i64::try_from(list_count(y)).unwrap_or(i64::MAX) } else { n };
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
     let wide = match y {
         Value::Vector(v) => v.items.held_bytes().checked_div(v.len()).unwrap_or(8),
@@ -64,7 +66,7 @@ fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
         return Ok(Value::dict(take_count(context, n, &d.keys)?, take_count(context, n, &d.values)?));
     }
     if size <= count {
-        return Ok(if n >= 0 { y.cut(0, size) } else { y.cut(count - size, count) });
+        return Ok(if n >= 0 { part(y, 0, size) } else { part(y, count - size, count) });
     }
     if count == 0 {
         return Ok(y.gather(&vec![-1i64; size]));
@@ -80,7 +82,7 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
     if let [one] = dims[..] {
         return take_count(context, one, y);
     }
-    let count = if y.is_scalar() { 1 } else { y.count() };
+    let count = list_count(y);
     if dims.contains(&i64::MIN) {
         return match dims[..] {
             [i64::MIN, wide] if wide > 0 => {
@@ -99,6 +101,25 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
     let total = product(&dims)?;
     let flat = take_count(context, total, y)?;
     partial_shape(context, &dims, &flat)
+}
+
+/// Items of a list. Those of a general list become a vector or a table where they can.
+fn part(y: &Value, from: usize, to: usize) -> Value {
+    narrowed(y.cut(from, to))
+}
+
+fn narrowed(y: Value) -> Value {
+    let Value::Vector(Vector { items: Items::List(list), .. }) = &y else { return y };
+    let Some(first) = list.first().filter(|first| first.is_atom() || matches!(first, Value::Dict(_))) else { return y };
+    if list.iter().any(|item| item.type_number() != first.type_number()) {
+        return y;
+    }
+    Value::collapse(list.to_vec())
+}
+
+/// Number of items; 1 for an atom or a function.
+fn list_count(y: &Value) -> usize {
+    if y.is_scalar() { 1 } else { y.count() }
 }
 
 fn list_of(y: &Value) -> Value {
@@ -170,7 +191,7 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             let Some(at) = at else { return Ok(x) };
             limits::room_for::<i64>(x.count().saturating_mul(2))?;
             let rows: Vec<i64> = blocks::kept(0..x.count(), |i| (i != at).then_some(i as i64));
-            Ok(x.gather(&rows))
+            Ok(narrowed(x.gather(&rows)))
         }
         (Value::Vector(at), _) => cut_at(context, at, &y),
         _ => {
@@ -180,7 +201,7 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
                 return Err(type_error());
             }
             let size = usize::try_from(n.unsigned_abs()).unwrap_or(count).min(count);
-            Ok(if n >= 0 { y.cut(size, count) } else { y.cut(0, count - size) })
+            Ok(if n >= 0 { part(&y, size, count) } else { part(&y, 0, count - size) })
         }
     }
 }
@@ -195,7 +216,7 @@ fn cut_at(context: &mut Context, at: &Vector, y: &Value) -> Result {
         if *start < 0 || end < *start {
             return Err(QError::named("domain"));
         }
-        out.push(y.cut((*start as usize).min(count), (end as usize).min(count)));
+        out.push(part(y, (*start as usize).min(count), (end as usize).min(count)));
     }
     Ok(Value::list(out))
 }
@@ -211,7 +232,7 @@ pub(crate) fn cut(context: &mut Context, x: Value, y: Value) -> Result {
     let mut at = 0;
     while at < count {
         context.tick()?;
-        out.push(y.cut(at, at.saturating_add(size).min(count)));
+        out.push(part(&y, at, at.saturating_add(size).min(count)));
         at = at.saturating_add(size);
     }
     Ok(Value::list(out))
@@ -222,7 +243,7 @@ pub(crate) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
     let count = y.count();
     if let Value::Vector(_) = x {
         let chosen = sublist_range(&x, count)?;
-        return Ok(y.cut(chosen.start, chosen.end));
+        return Ok(part(&y, chosen.start, chosen.end));
     }
     take_count(context, long(&x)?.clamp(-(count as i64), count as i64), &y)
 }

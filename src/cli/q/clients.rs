@@ -15,7 +15,7 @@ use crate::net::{
 };
 use crate::q::QError;
 use crate::q::handlers::{Handler, HandlerEvent, Outcome, Verdict};
-use crate::q::handles::Peer;
+use crate::q::handles::{Peer, Reply};
 use crate::q::session::Door;
 use crate::table::Value;
 use bytes::Bytes;
@@ -92,7 +92,8 @@ impl Service for Clients {
         let web = ctl.is_web(conn);
         let inbox = Arc::new(Inbox::default());
         self.open.insert(conn, Connection { inbox: Arc::clone(&inbox), waiting: 0 });
-        let accepted = Accepted { conn, to: self.own.clone(), inbox, web };
+        let is_unix = peer.ip.is_unspecified();
+        let accepted = Accepted { conn, to: self.own.clone(), inbox, web, is_unix };
         let dialect = Dialect { web, explains: peer.explains };
         (self.to_console)(ConnectionEvent::Opened { peer: Box::new(accepted), by: Client::of(peer), dialect });
     }
@@ -223,6 +224,8 @@ struct Accepted {
     inbox: Arc<Inbox>,
     /// The client speaks WebSocket.
     web: bool,
+    /// Connected through the port's Unix socket.
+    is_unix: bool,
 }
 
 impl Peer for Accepted {
@@ -246,11 +249,27 @@ impl Peer for Accepted {
         }
     }
 
+    fn request(&mut self, message: &Value, by: Option<Instant>) -> Result<Option<Value>, QError> {
+        if self.web {
+            return self.send(message, true, by).map(Some);
+        }
+        self.to.send(Command::Send(self.conn, encoded(MessageKind::Sync, message)?.into()));
+        Ok(None)
+    }
+
+    fn reply(&mut self, by: Option<Instant>) -> Result<Reply, QError> {
+        remote::reply(&self.inbox, by)
+    }
+
     fn receive(&mut self, by: Option<Instant>) -> Result<Value, QError> {
         match self.inbox.next(by) {
             Ok(message) => remote::value(&message),
             Err(end) => remote::ended(end),
         }
+    }
+
+    fn socket(&self) -> [u8; 2] {
+        [if self.web { b'w' } else { b'q' }, if self.is_unix { b'u' } else { b't' }]
     }
 
     fn known_as(&mut self, handle: i32) {

@@ -517,6 +517,7 @@ impl Console {
         let Ok(handle) = self.session.adopt(peer) else { return };
         let caller = caller(handle, by, !self.trusts_clients);
         self.clients.insert(handle, (caller.clone(), dialect));
+        self.session.note_caller(handle, Some(caller.clone()));
         let opened = handlers::HandlerEvent::Opened { web: dialect.web };
         let result = self.event(Caller { remote: false, ..caller }, &opened, None);
         self.failed(result.map(drop));
@@ -546,6 +547,7 @@ impl Console {
         }
         self.session.forget(handle);
         self.session.forget_deferred(handle);
+        self.session.note_caller(handle, None);
         self.deferred.remove(&handle);
         let is_web = self.clients.remove(&handle).is_some_and(|(_, dialect)| dialect.web);
         let handler = if is_web { ".z.wc" } else { ".z.pc" };

@@ -46,7 +46,7 @@ pub(crate) const OF_OPERATORS: [(&str, &str, &str); 8] = [
 ];
 
 /// Internal functions.
-pub(crate) const NUMBERED: [(&str, &str, &str); 31] = [
+pub(crate) const NUMBERED: [(&str, &str, &str); 39] = [
     ("-1!", "-1!x", "hsym: a symbol as that of a file"),
     ("-2!", "-2!x", "attr: the attribute of x"),
     ("-3!", "-3!x", "x as text in one line; .Q.s1"),
@@ -56,6 +56,7 @@ pub(crate) const NUMBERED: [(&str, &str, &str); 31] = [
     ("-7!", "-7!x", "hcount: the size of a file in bytes"),
     ("-8!", "-8!x", "x as the bytes of a message"),
     ("-9!", "-9!x", "the value in the bytes of a message"),
+    ("-10!", "-10!20h", "whether no enumeration has that type number"),
     (
         "-11!",
         "-11!file",
@@ -85,7 +86,14 @@ pub(crate) const NUMBERED: [(&str, &str, &str); 31] = [
     ("-29!", "-29!x", "the value of a JSON text; .j.k"),
     ("-30!", "-30!(::)", "defers the response to the client; -30!(handle;isError;x) sends it"),
     ("-31!", "-31!x", "x as JSON; .j.j"),
+    ("-32!", "-32!x", "a text as base 64; .Q.btoa"),
     ("-33!", "-33!x", "SHA-1 of a text"),
+    ("-34!", "-34!(f;args)", "time and memory of f . args, and its result; .Q.ts"),
+    ("-35!", "-35!x", "gzip; .Q.gz"),
+    ("-36!", "-36!(file;password)", "loads a master key; fails, as files are not encrypted"),
+    ("-37!", "-37!pid", "the call stack of another process; fails, as it cannot be read"),
+    ("-38!", "-38!handles", "protocol and family of sockets"),
+    ("-120!", "-120!x", "the memory domain of x, always 0"),
     ("-105!", "-105!(f;x;g)", "f . x; on an error g[error;backtrace]; .Q.trpd"),
 ];
 

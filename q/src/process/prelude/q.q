@@ -46,7 +46,7 @@ csv:","
 / options of a command line as a dictionary: .Q.opt .z.x
 .Q.opt:{[words]
   if[0=count words;:()!()];
-  at:where words like"-[a-zA-Z_.]*";
+  at:where any words like/:("-[a-zA-Z_.]*";"--*");
   if[0=count at;:()!()];
   groups:at _ words;
   (`$1_'first each groups)!1_'groups}
@@ -131,6 +131,26 @@ csv:","
   @[`.;;0#]each names;
   h:@[hopen;port;0];
   if[h;h"\\l .";hclose h];}
+/ loads fixed records of a file into a splayed partition: .Q.dsftg[(dir;part;name);(file;offset;length);fields;(types;widths);f]
+.Q.dsftg:{[d;s;f;t;g]
+  w:sum t 1;at:s 1;
+  end:$[0<s 2;at+s 2;hcount[s 0]+s 2];
+  p:` sv .Q.par . d;
+  while[w<=end-at;
+    n:w*.Q.M&1000000&(end-at)div w;
+    p upsert .Q.en[d 0]g flip f!t 1:(s 0;at;n);
+    at+:n];
+  d 2}
+/ creates a file of an empty list of vectors: .Q.Xf[type;file]
+.Q.Xf:{[type;file]if[not any type~/:upper[.Q.t],`boolean`guid`byte`short`int`long`real`float`char`symbol`timestamp`month`date`datetime`timespan`minute`second`time;'`type];file set()}
+/ creates a file of an empty list of strings
+.Q.Cf:{[file].Q.Xf[`char;file]}
+/ HTTP GET; fails, as there is no HTTP client
+.Q.hg:{[url]'"nyi: .Q.hg needs an HTTP client, which is not built in"}
+/ HTTP POST; fails, as there is no HTTP client
+.Q.hp:{[url;mime;body]'"nyi: .Q.hp needs an HTTP client, which is not built in"}
+/ call stack of another process; fails, as it cannot be read
+.Q.prf0:{[pid]-37!pid}
 / loads a script or database
 .Q.l:{[dir]system"l ",string[dir]except":"}
 / loads more partitions of the loaded database

@@ -6,7 +6,7 @@ use crate::runtime::values::symbol;
 use crate::syntax::ast::{Assign, Code, Kind, Node, highest};
 use crate::syntax::compiled::Compiled;
 use crate::syntax::lex::{PREFIX, Token, parse_error};
-use crate::syntax::{parse_query, prims, resolve};
+use crate::syntax::{parse_query, prims, resolve, words};
 use columns::table::function::{Function, Lambda};
 use columns::table::{Sym, Value};
 use std::borrow::Cow;
@@ -154,12 +154,13 @@ impl<'a> Parser<'a> {
             return self.query(verb).map(|node| Term::new(node, false));
         }
         self.advance();
-        match prims::keyword(name) {
+        // A name of the library may be assigned, so it is looked up when it runs.
+        match prims::keyword(name).filter(|_| !name.starts_with(b".")) {
             Some(primitive) => {
                 let infix = prims::is_infix(&primitive);
                 Ok(Term::new(Node::new(at, Kind::Const(primitive)), infix))
             }
-            None => Ok(Term::new(Node::new(at, Kind::Name(symbol(name)?)), false)),
+            None => Ok(Term::new(Node::new(at, Kind::Name(symbol(name)?)), words::is_infix(name))),
         }
     }
 

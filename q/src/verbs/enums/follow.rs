@@ -23,6 +23,11 @@ pub(crate) fn note(name: Sym) {
     }
 }
 
+/// Whether this process has enumerations.
+pub(crate) fn has_domains() -> bool {
+    ANY.load(Ordering::Relaxed)
+}
+
 /// Whether a name may be a domain.
 pub(crate) fn is_domain(name: Sym) -> bool {
     ANY.load(Ordering::Relaxed) && DOMAINS.read().unwrap_or_else(PoisonError::into_inner).contains(&name)
