@@ -283,6 +283,7 @@ impl World {
             today: None,
             block_writes: false,
             coerce: false,
+            nodes: None,
             secret: None,
             limits: Limits::default(),
             queue: Params::default(),

@@ -77,6 +77,9 @@ pub struct Status {
     pub refused: Option<u64>,
     /// Number of instances of the fleet, if that is its maximum: it does not launch the successor that the node has requested.
     pub fleet_max: Option<u32>,
+    /// Time since the node's last query ended, or since its start, nanoseconds; 0 during a query. `None` from older versions, whose nodes do not
+    /// sleep.
+    pub quiet_ns: Option<i64>,
 }
 
 /// An input of [`super::Queue::step`].
@@ -133,6 +136,8 @@ pub enum QueueEvent {
         handle: Handle,
         queue: QueueName,
     },
+    /// Somebody wants to query: queues that sleep wake up.
+    Wake,
     /// The connection has ended, for any reason.
     Disconnect {
         handle: Handle,
@@ -189,6 +194,11 @@ pub enum Action {
     /// - `via`: a native node that can ask the fleet: the live one unless it drains, else one that stays, else a draining one. Each periodic
     ///   repetition goes to the next such node, because the previous one may be unable to ask.
     NeedNode { queue: QueueName, missing: usize, desired: usize, via: Option<Handle> },
+    /// The tickerplant requests at least `desired` instances in all for this group, of which no node is there that could. Repeated every
+    /// [`super::Params::first_again_ns`].
+    Request { group: Symbol, desired: usize },
+    /// The cluster sleeps: the node drops its rows and ends. It is no longer in the table.
+    Sleep { handle: Handle },
     /// For the node that watches the launches of its group (the live one, or another while none is live): the number of instances to
     /// request with the next successor, and the instances from which a node has joined. `joined` is empty for a node that stops watching.
     /// Sent on change.

@@ -246,13 +246,19 @@ impl Writer {
                 self.number(id.0);
             }
             Change::Line { queue, line } => {
-                self.word("line");
+                // A queue whose first nodes the tickerplant does not request keeps the older format `line`, which earlier versions can read.
+                let plain = line.group.is_none() && line.asleep.is_none();
+                self.word(if plain { "line" } else { "queue" });
                 self.name(&queue.0);
                 self.number(line.open);
                 self.number(line.lost.len());
                 for lost in &line.lost {
                     self.window(lost.window);
                     self.number(lost.rejections);
+                }
+                if !plain {
+                    self.optional_name(line.group.as_deref());
+                    self.option(line.asleep);
                 }
             }
             Change::LineGone(queue) => {
@@ -345,11 +351,15 @@ impl Reader<'_> {
             "sub" => Change::Subscriber(Box::new(self.subscriber()?)),
             "member" => Change::Subscriber(Box::new(self.member()?)),
             "gone" => Change::SubscriberGone(SubscriberId(self.number()?)),
-            "line" => {
+            "line" | "queue" => {
                 let queue = QueueName(self.name()?);
                 let open = UpdateIndex(self.number()?);
                 let lost = self.list(|r| Some(Lost { window: r.window()?, rejections: r.number()? }))?;
-                Change::Line { queue, line: Line { open, lost } }
+                let (group, asleep) = match word {
+                    "line" => (None, None),
+                    _ => (self.optional_name()?, self.option()?.map(UpdateIndex)),
+                };
+                Change::Line { queue, line: Line { open, lost, group, asleep } }
             }
             "noline" => Change::LineGone(QueueName(self.name()?)),
             "departed" => Change::Departed { group: self.name()?, instance: self.name()? },

@@ -27,6 +27,7 @@ mod leave;
 mod note;
 mod row;
 mod served;
+mod sleep;
 mod step;
 mod table;
 mod windows;
@@ -34,6 +35,7 @@ mod windows;
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::Wake;
 pub use back_off::BackOff;
 pub use event::{Action, EVICTED, Join, OpenWindow, QueueError, QueueEvent, Status, Subscribe, Subscription};
 pub use evict::MAX_EVICTED;

@@ -18,9 +18,13 @@ impl Queue {
         self.now_ns = now.steady_ns;
         match event {
             QueueEvent::Status { handle, status } => {
-                if self.set_status(handle, status) {
+                let may_sleep = self.may_sleep(handle);
+                if self.set_status(handle, status) || may_sleep {
                     let before = self.parts();
                     self.tip = self.tip.max(tip);
+                    if may_sleep {
+                        self.reported(handle, &mut out);
+                    }
                     self.settle(before, now, &mut out);
                 }
             }
@@ -55,6 +59,7 @@ impl Queue {
             QueueEvent::Unproved { handle, window, date } => self.unproved(handle, window, date, out),
             QueueEvent::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
             QueueEvent::Disconnect { handle } => self.disconnect(handle, now, out),
+            QueueEvent::Wake => self.wake(out),
             QueueEvent::Evict { node, process } => self.evict(&node, &process, out),
             QueueEvent::Forget { handle, queue } => {
                 let refused = self.forget_queue(&queue, out);
@@ -69,10 +74,12 @@ impl Queue {
         self.give_up_overdue(now, out);
         self.hand_over(now, out);
         self.end_back_offs();
+        self.sleep_or_wake(out);
         self.assign(now, out);
         self.forget_old_rows();
         self.alarm_blocked(out);
         self.call_for_nodes(out);
+        self.request_first(out);
         self.notify_groups(out);
         let changes = self.changes_since(before);
         if !changes.is_empty() {
@@ -263,7 +270,7 @@ impl Queue {
     /// Requests nodes for every queue with more open, lost and unassigned draining windows than standbys.
     fn call_for_nodes(&mut self, out: &mut Vec<Action>) {
         let mut last_requests = BTreeMap::new();
-        for (queue, line) in &self.lines {
+        for (queue, line) in self.lines.iter().filter(|(_, line)| !self.is_asleep(line)) {
             let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
             let waiting = self.subscribers.iter().filter(|s| s.queue == *queue && self.counts_as_waiting(s)).count();
             let handed_on = leave::not_taken_over(&self.subscribers, queue).len();

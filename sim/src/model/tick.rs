@@ -134,6 +134,7 @@ impl Tick {
             today: None,
             block_writes: false,
             coerce: false,
+            nodes: None,
             secret: None,
             limits,
             // Repeated requests would make the state space infinite.

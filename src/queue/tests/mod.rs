@@ -12,6 +12,7 @@ mod paper;
 mod random;
 mod rules;
 mod served;
+mod sleep;
 
 use super::journal::{Record, read};
 use super::*;

@@ -45,6 +45,7 @@ mod timekeeper;
 pub mod values;
 pub mod variables;
 mod verification;
+mod wake;
 
 pub use copies::OwnLease;
 pub use state::HandOver;
@@ -57,6 +58,7 @@ use super::day::ClockLimits;
 use super::feed::{Feed, FeedLimits};
 use super::follow::serve::Place;
 use super::logged_schema::{LoggedSchemaError, Reading};
+use super::node_fleet::NodeFleet;
 use super::publishers::{PublisherLimits, Publishers};
 use super::quarantine::Quarantine;
 use super::quarantine::keeper::Keeper;
@@ -71,7 +73,6 @@ use crate::election::Tenure;
 use crate::env::Env;
 use crate::log::{self, Locked, LogError, LogOptions, LogWriter, Waker};
 use crate::net::{ConnId, Links};
-use crate::protocol::ToNode;
 use crate::queue::{Date, Params};
 use bytes::Bytes;
 use catching_up::CatchUp;
@@ -81,7 +82,6 @@ use leaving::Departure;
 use log_side::LogSide;
 use members::Members;
 use merging::Merging;
-use messages::encoded;
 use queue::QueueShell;
 use schema::Schemas;
 use slow::SlowConsumers;
@@ -127,6 +127,8 @@ pub struct PlantOptions {
     pub secret: Option<ClusterSecret>,
     pub limits: Limits,
     pub queue: Params,
+    /// Fleet from which the first nodes of the groups in `queue` are requested.
+    pub nodes: Option<NodeFleet>,
 }
 
 /// Why a tickerplant cannot start.
@@ -183,6 +185,8 @@ pub struct Plant {
     /// The lease was over at the beginning of this iteration.
     is_over: bool,
     departure: Departure,
+    /// Requests the first nodes of queues without nodes.
+    nodes: Option<NodeFleet>,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -313,6 +317,7 @@ impl Plant {
             followers,
         )?;
         (plant.coerce, plant.address, plant.lease, plant.tenure) = (coerce, address, lease, tenure);
+        plant.nodes = options.nodes;
         plant.keeper = Keeper::open(&plant.env, dir.as_deref(), &src, &mut plant.quarantine, waker);
         if is_restored {
             plant.restored();
@@ -381,6 +386,7 @@ impl Plant {
             tenure: None,
             is_over: false,
             departure: Departure::default(),
+            nodes: None,
         })
     }
 
@@ -434,6 +440,7 @@ impl Plant {
     /// Ends the event-loop iteration: logs and publishes its updates.
     pub fn end_iteration(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
+        self.wake_for_updates(ctl);
         self.catch_up.close_unused(self.feed.behind());
         self.time.end_iteration();
     }
@@ -572,13 +579,6 @@ impl Plant {
         while let Some((request, answer)) = self.held.next(|_| true) {
             ctl.reply(request, answer);
         }
-    }
-
-    /// Sends nodes `Bye`, on which they look for a tickerplant again.
-    fn announce_end(&mut self, reason: &str, ctl: &mut dyn Links) {
-        let bye = encoded(&ToNode::Bye { reason: reason.to_string() });
-        let nodes = self.queue.nodes().filter_map(|(handle, _)| ctl.by_handle(handle.0));
-        nodes.collect::<Vec<_>>().into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
     }
 
     /// Returns the log's file handle as kdb+ has it; empty without a log.

@@ -1,0 +1,177 @@
+"""Clusters at zero: no node is there until the day's first update, or until queries are announced, and idle ones end."""
+
+import signal
+
+from harness import kdb
+from harness.client import Connection, KdbError
+from harness.group import GroupCluster
+from harness.pages import health, metrics
+from harness.process import binary, reserve_port
+from harness.whole import Probe, is_whole
+
+SMALL = ("--memory", "8MiB", "--scale", "30", "--roll-threshold", "60")
+
+
+class Sleeper(GroupCluster):
+    """A group that may have no instances, and a tickerplant that knows its supervisor."""
+
+    sleeps = ()
+    least = 0
+
+    def setUp(self):
+        self.fleet_port = reserve_port()
+        self.tick_options = ("--start-grace", "3s", "--node-fleet", f"127.0.0.1:{self.fleet_port}/rdb", *self.sleeps)
+        super().setUp()
+        node = (binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", *SMALL)
+        at = ("-p", f"127.0.0.1:{self.fleet_port}", "--group", "rdb", "--min", self.least, "--max", 8)
+        self.fleet = self.start("fleet", "fleet", *at, "--", *node)
+        self.fleet.wait_for(r"answers at port")
+
+    def rows_and_windows(self):
+        rows, windows = Probe(self).look()
+        return sorted(rows), [span for _, *span in windows]
+
+    def whole(self, why):
+        """Waits until nodes hold every acknowledged row of the day once, in windows from 0 on without a gap."""
+
+        def look():
+            rows, windows = self.rows_and_windows()
+            return is_whole(windows) and rows == self.acknowledged
+
+        self.eventually(look, why)
+
+    def comes_to_rest(self, why):
+        """Waits until no instance is left or to come."""
+        self.eventually(lambda: self.description()["desired"].v == 0 and not self.instances(), why)
+        self.assertEqual(self.states(), [])
+
+    def instances(self):
+        return self.description()["members"].v["instance"].v
+
+    def end_day(self):
+        with Connection(self.port) as h:
+            h.ask(".u.endofday[]")
+        self.acknowledged = []
+
+
+class FirstUpdate(Sleeper):
+    sleeps = ("--wake", "first-update")
+
+    def test_the_first_update_starts_the_first_node_which_has_all_updates(self):
+        self.assertEqual(self.launched(), 0)
+        self.publish(5)
+        self.whole("the first node replays what it has missed")
+        self.assertEqual(self.launched(), 1)
+        while "rolled" not in self.states():
+            self.publish(20)
+            self.in_step()
+        self.whole("nodes request their successors themselves")
+
+    def test_all_nodes_end_with_the_day_and_the_next_days_first_update_starts_one(self):
+        self.publish(3)
+        self.whole("the first day")
+        before = self.launched()
+        self.end_day()
+        self.comes_to_rest("all nodes end with the day")
+        self.assertEqual(self.launched(), before)
+        status, text = health(self.port)
+        self.assertEqual((status, text[:3]), (200, "ok:"), text)
+        self.assertEqual(metrics(self.port)["elastick_queues_asleep"], 1)
+        self.publish(4)
+        self.whole("the second day from its first update on")
+        self.assertEqual(self.launched(), before + 1)
+
+    def test_a_tickerplant_that_is_killed_while_its_cluster_sleeps_wakes_it_all_the_same(self):
+        self.publish(3)
+        self.whole("the first day")
+        self.end_day()
+        self.comes_to_rest("all nodes end with the day")
+        self.tp.popen.send_signal(signal.SIGKILL)
+        self.tp.popen.wait()
+        self.feed = None
+        self.start_tick()
+        self.publish(2)
+        self.whole("the second day from its first update on")
+
+    def test_a_supervisor_that_is_down_is_asked_again(self):
+        self.fleet.popen.send_signal(signal.SIGTERM)
+        self.fleet.popen.wait()
+        self.publish(2)
+        self.tp.wait_for("cannot request nodes of group rdb")
+        node = (binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", *SMALL)
+        at = ("-p", f"127.0.0.1:{self.fleet_port}", "--group", "rdb", "--min", 0, "--max", 8)
+        self.fleet = self.start("fleet2", "fleet", *at, "--", *node)
+        self.whole("the node comes once the supervisor is back")
+
+
+class KeptNode(Sleeper):
+    """The group's minimum is one: its last instance may not end."""
+
+    sleeps = ("--wake", "first-update")
+    least = 1
+
+    def test_a_node_that_the_fleet_keeps_goes_on_with_the_next_day(self):
+        self.publish(3)
+        self.whole("the first day")
+        self.end_day()
+        self.publish(3)
+        self.whole("the second day")
+        self.assertEqual(len(self.instances()), 1)
+
+
+class IdleOff(Sleeper):
+    sleeps = ("--idle-off", "4s")
+
+    def fill(self):
+        """Starts a node and publishes until it has rolled and its successor is live."""
+        self.call("set", kdb.sym("rdb"), kdb.long(1))
+        self.joined(1)
+        while "rolled" not in self.states():
+            self.publish(20)
+            self.in_step()
+        self.whole("two nodes hold the day")
+
+    def test_an_idle_cluster_ends_and_an_update_brings_a_node_for_each_window(self):
+        self.fill()
+        nodes = len(self.states())
+        self.comes_to_rest("nothing has happened for so long")
+        self.publish(1)
+        self.whole("the day is there again")
+        self.assertGreaterEqual(len(self.states()), nodes)
+
+    def test_announced_queries_wake_an_idle_cluster(self):
+        self.fill()
+        self.comes_to_rest("nothing has happened for so long")
+        with Connection(self.port) as h:
+            answer = h.ask(".u.asg.wake[]")
+        answer = dict(zip(answer.v[0].v, answer.v[1].v))
+        self.assertGreaterEqual(answer["nodes"].v, 2)
+        self.assertRegex(answer["text"].v, r"requested \d+ nodes: ready in about \d+ s; then the log is replayed: [\d,]+ updates")
+        self.whole("the day is there again")
+
+    def test_queries_keep_a_cluster_awake(self):
+        self.fill()
+        here = self.states()
+        ages = lambda: [age for age in self.description()["members"].v["age"].v]
+        # Each look queries every node.
+        self.eventually(lambda: (self.rows_and_windows(), min(ages()) > 10_000_000_000)[1], "it is older than --idle-off")
+        self.assertEqual(self.states(), here)
+
+
+class FirstQuery(Sleeper):
+    sleeps = ("--wake", "first-query")
+
+    def test_updates_alone_start_no_node(self):
+        self.publish(50)
+        self.assertEqual(self.launched(), 0)
+        with Connection(self.port) as h:
+            answer = h.ask(".u.asg.wake[]")
+        self.assertEqual(dict(zip(answer.v[0].v, answer.v[1].v))["nodes"].v, 1)
+        self.whole("the node replays the day")
+
+
+class WithoutFleet(GroupCluster):
+    def test_nothing_can_wake_a_cluster_without_a_fleet(self):
+        with Connection(self.port) as h, self.assertRaises(KdbError) as raised:
+            h.ask(".u.asg.wake[]")
+        self.assertIn("domain", str(raised.exception))
