@@ -284,6 +284,7 @@ impl World {
             block_writes: false,
             coerce: false,
             nodes: None,
+            calendar: None,
             secret: None,
             limits: Limits::default(),
             queue: Params::default(),

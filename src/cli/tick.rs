@@ -128,6 +128,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         coerce: settings.is_on(&options::COERCE)?,
         secret: startup::secret(&settings)?,
         nodes: None,
+        calendar: nodes::calendar(&settings)?,
         queue: nodes::sleeping(
             &settings,
             Params {

@@ -8,6 +8,7 @@ pub mod addresses;
 #[cfg(feature = "aws")]
 mod admiral;
 pub mod audit;
+mod calendar;
 pub mod closest;
 pub mod durability;
 pub mod file;
@@ -32,6 +33,7 @@ pub use addresses::Addresses;
 #[cfg(feature = "aws")]
 pub use admiral::{Admiral, SKIP_LEASE_POD};
 pub use audit::AuditQueries;
+pub use calendar::{Session, TradingCalendar, before};
 pub use durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
 pub use lease::{LeaseFence, LeaseTable, LeaseUrl, decoded};
 pub use limits::{Limit, Limits, Unit};

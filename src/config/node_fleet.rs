@@ -34,6 +34,8 @@ pub enum Wake {
     Schedule,
     /// All nodes end with the day; the first update of the next day requests the first node.
     FirstUpdate,
+    /// All nodes end with the day; the trading calendar says when the first node is requested, or an earlier update does.
+    Calendar,
     /// All nodes end with the day; the first call that announces queries requests as many nodes as the day's log needs.
     FirstQuery,
 }
@@ -49,7 +51,8 @@ pub fn wake(text: &str) -> Result<Wake, String> {
         "schedule" => Ok(Wake::Schedule),
         "first-update" => Ok(Wake::FirstUpdate),
         "first-query" => Ok(Wake::FirstQuery),
-        _ => Err(format!("{text:?}: use schedule, first-update or first-query")),
+        "calendar" => Ok(Wake::Calendar),
+        _ => Err(format!("{text:?}: use schedule, first-update, first-query or calendar")),
     }
 }
 

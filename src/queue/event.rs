@@ -136,7 +136,7 @@ pub enum QueueEvent {
         handle: Handle,
         queue: QueueName,
     },
-    /// Somebody wants to query: queues that sleep wake up.
+    /// Somebody wants to query, or a market is about to open: queues that sleep wake up.
     Wake,
     /// The connection has ended, for any reason.
     Disconnect {

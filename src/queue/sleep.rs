@@ -43,10 +43,20 @@ impl Queue {
             return None;
         }
         let asleep = self.lines.values().filter(|line| self.is_asleep(line)).filter_map(|line| line.asleep);
-        let is_first = self.params.wake == Wake::FirstUpdate
+        let is_first = self.wakes_first()
             && self.tip == UpdateIndex::default()
             && self.params.groups.iter().any(|group| self.is_unknown(group));
         asleep.chain(is_first.then(UpdateIndex::default)).min()
+    }
+
+    /// Returns when a day's first node starts.
+    pub fn wakes_by(&self) -> Wake {
+        self.params.wake
+    }
+
+    /// Whether a day's first update wakes a group that never had a node.
+    fn wakes_first(&self) -> bool {
+        matches!(self.params.wake, Wake::FirstUpdate | Wake::Calendar)
     }
 
     fn update_wakes(&self) -> bool {
@@ -58,12 +68,13 @@ impl Queue {
         !self.lines.values().any(|line| line.group.as_ref() == Some(group))
     }
 
-    /// Somebody wants to query: wakes all queues.
+    /// Somebody wants to query, or a market is about to open: wakes all queues.
     pub(super) fn wake(&mut self, out: &mut Vec<Action>) {
         self.active_ns = self.now_ns;
+        self.ending.clear();
         for (queue, line) in &mut self.lines {
             if line.asleep.take().is_some() {
-                out.push(Action::Note(Note::new("waking the queue: queries were announced").queue(queue)));
+                out.push(Action::Note(Note::new("waking the queue: its nodes are wanted").queue(queue)));
             }
         }
         let unknown: Vec<Symbol> = self.params.groups.iter().filter(|group| self.is_unknown(group)).cloned().collect();
@@ -230,7 +241,7 @@ impl Queue {
         if came_ns.max().is_some_and(|came_ns| self.now_ns < came_ns.saturating_add(self.params.companions_ns)) {
             return 0;
         }
-        let is_first = self.params.wake == Wake::FirstUpdate && self.tip > UpdateIndex::default();
+        let is_first = self.wakes_first() && self.tip > UpdateIndex::default();
         if self.is_unknown(group) {
             return usize::from(is_first || self.waking.contains(group));
         }

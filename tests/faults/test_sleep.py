@@ -1,9 +1,13 @@
 """Clusters at zero: no node is there until the day's first update, or until queries are announced, and idle ones end."""
 
+import datetime
+import pathlib
 import signal
+import tempfile
 
 from harness import kdb
 from harness.client import Connection, KdbError
+from harness.clock import Clock
 from harness.group import GroupCluster
 from harness.pages import health, metrics
 from harness.process import binary, reserve_port
@@ -168,6 +172,70 @@ class FirstQuery(Sleeper):
             answer = h.ask(".u.asg.wake[]")
         self.assertEqual(dict(zip(answer.v[0].v, answer.v[1].v))["nodes"].v, 1)
         self.whole("the node replays the day")
+
+
+MARKET = """\
+zone = "UTC"
+open = "09:00"
+close = "16:30"
+end = "17:00"
+prepare = "30m"
+"""
+
+
+class Market(Sleeper):
+    """A trading calendar, and a wall clock that moves over a weekend."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="elastick-test-")
+        self.addCleanup(directory.cleanup)
+        self.clock = Clock(pathlib.Path(directory.name))
+        calendar = pathlib.Path(directory.name) / "market.toml"
+        calendar.write_text(MARKET)
+        self.environment = {**self.clock.environment, "TZ": "UTC"}
+        self.sleeps = ("--wake", "calendar", "--calendar", calendar)
+        self.show(4, "16:00")
+        super().setUp()
+
+    def show(self, weekday, time):
+        """Sets the clock to a time of next week's Friday (4), the Saturday after it, or the Monday after that (7)."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        monday = now.date() + datetime.timedelta(7 - now.weekday())
+        self.date = monday + datetime.timedelta(weekday)
+        hour, minute = (int(part) for part in time.split(":"))
+        at = datetime.datetime.combine(self.date, datetime.time(hour, minute), datetime.timezone.utc)
+        self.clock.set((at - now).total_seconds())
+
+    def day(self):
+        with Connection(self.port) as h:
+            return h.ask("string .u.d").v.replace(".", "-")
+
+    def test_a_cluster_follows_its_market_over_a_weekend(self):
+        friday = self.date
+        self.joined(1)
+        self.publish(3)
+        self.whole("the market is open")
+        launched = self.launched()
+        self.show(4, "17:01")
+        self.comes_to_rest("the day ends with the market, and all nodes with it")
+        self.acknowledged = []
+        monday = friday + datetime.timedelta(3)
+        self.assertEqual(self.day(), str(monday))
+        self.show(5, "12:00")
+        with Connection(self.port) as h:
+            today = h.ask(".u.calendar[]")
+            saturday = h.ask(f".u.calendar[{str(friday + datetime.timedelta(1)).replace('-', '.')}]")
+        of = lambda answer, key: dict(zip(answer.v[0].v, answer.v[1].v))[key].v
+        self.assertEqual((of(today, "date"), of(today, "trading")), (of(saturday, "next"), True))
+        self.assertEqual((of(saturday, "trading"), self.launched()), (False, launched))
+        self.show(7, "08:31")
+        self.joined(1)
+        self.assertEqual(self.launched(), launched + 1)
+        self.publish(2)
+        self.whole("Monday")
+        logs = sorted(path.name for path in self.logs.iterdir() if path.name.startswith("sym2") and len(path.name) == 13)
+        self.assertEqual(logs, [f"sym{date.strftime('%Y.%m.%d')}" for date in (friday, monday)])
+        self.assertNotIn("WARN", self.tp.printed())
 
 
 class WithoutFleet(GroupCluster):

@@ -135,6 +135,7 @@ impl Tick {
             block_writes: false,
             coerce: false,
             nodes: None,
+            calendar: None,
             secret: None,
             limits,
             // Repeated requests would make the state space infinite.

@@ -3,7 +3,7 @@
 use crate::cli::CliError;
 #[cfg(not(feature = "aws"))]
 use crate::cli::fleet::choose::WITHOUT_AWS;
-use crate::config::{NodeFleetPlace, Settings, Wake, options};
+use crate::config::{NodeFleetPlace, Settings, TradingCalendar, Wake, options};
 use crate::env::Env;
 #[cfg(feature = "aws")]
 use crate::fleet::aws::{Aws, session::Endpoints};
@@ -11,6 +11,7 @@ use crate::fleet::local::Local;
 use crate::fleet::{Fleet, Identity};
 use crate::queue::Params;
 use crate::tick::node_fleet::NodeFleet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Returns the queue's parameters with the options that say when queues sleep and wake.
@@ -28,6 +29,9 @@ pub fn sleeping(settings: &Settings, params: Params) -> Result<Params, CliError>
     if fleet.is_none() && wake != Wake::Schedule {
         return needs("--wake");
     }
+    if wake == Wake::Calendar && settings.find(&options::CALENDAR)?.is_none() {
+        return Err(CliError::Usage("--wake calendar: needs --calendar FILE, which says when the market opens".into()));
+    }
     if fleet.is_none() && !idle.is_zero() {
         return needs("--idle-off");
     }
@@ -41,6 +45,20 @@ pub fn sleeping(settings: &Settings, params: Params) -> Result<Params, CliError>
         idle => i64::try_from(idle.as_nanos()).unwrap_or(i64::MAX),
     };
     Ok(Params { groups, wake, idle_ns, ..params })
+}
+
+/// Returns the trading days, if there is a calendar.
+///
+/// # Errors
+/// The file cannot be read or is no calendar; a roll time beside it.
+pub fn calendar(settings: &Settings) -> Result<Option<Arc<TradingCalendar>>, CliError> {
+    let Some(path) = settings.find(&options::CALENDAR)? else { return Ok(None) };
+    if !settings.is_default(&options::ROLL) {
+        let text = "--roll-time: the days end by --calendar, at its `end`; leave --roll-time out";
+        return Err(CliError::Usage(text.into()));
+    }
+    let calendar = TradingCalendar::read(&path).map_err(|error| CliError::Failed(format!("--calendar: {error}")))?;
+    Ok(Some(Arc::new(calendar)))
 }
 
 /// Starts the thread that requests nodes, if there is a fleet.

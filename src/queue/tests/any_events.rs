@@ -41,7 +41,7 @@ fn any_join() -> impl Strategy<Value = QueueEvent> {
 }
 
 fn any_wake() -> impl Strategy<Value = Wake> {
-    prop_oneof![Just(Wake::Schedule), Just(Wake::FirstUpdate), Just(Wake::FirstQuery)]
+    prop_oneof![Just(Wake::Schedule), Just(Wake::FirstUpdate), Just(Wake::FirstQuery), Just(Wake::Calendar)]
 }
 
 fn any_subscribe() -> impl Strategy<Value = QueueEvent> {

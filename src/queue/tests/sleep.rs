@@ -264,6 +264,15 @@ fn one_launch_wakes_two_queues_of_a_group() {
 }
 
 #[test]
+fn nodes_that_are_wanted_at_once_do_not_end_with_the_day() {
+    let mut b = three(params(Wake::Calendar, i64::MAX));
+    b.day_end();
+    b.act(QueueEvent::Wake);
+    assert_eq!(b.act(report(3, Some(0), 0)), []);
+    assert_eq!((b.state(3), b.sleepers()), (State::Live, 0));
+}
+
+#[test]
 fn a_group_that_is_configured_no_more_has_its_queues_back() {
     let mut b = three(params(Wake::FirstUpdate, i64::MAX));
     b.day_end();

@@ -87,6 +87,7 @@ impl Plant {
             Function::Seq => return self.last_sequence(args, conn, writer, ctl),
             Function::Confirm => return Ok(self.confirm(conn, writer, ctl)),
             Function::State => return Ok(self.put_state(writer, ctl)),
+            Function::Calendar => return self.put_calendar(args, writer),
             Function::Owners => return Ok(self.put_owners(writer)),
             Function::FailOver => self.hand_over(args)?,
             Function::Evict => self.evict(args, conn, ctl)?,

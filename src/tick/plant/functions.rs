@@ -15,6 +15,7 @@ pub enum Function {
     Seq,
     Confirm,
     State,
+    Calendar,
     FailOver,
     End,
     EndOfDay,
@@ -73,7 +74,7 @@ const OPERATOR: Option<Role> = Some(Role::Operator);
 const NODE: Option<Role> = Some(Role::Node);
 
 /// In the order in which `.u` lists them.
-pub const FUNCTIONS: [Row; 36] = [
+pub const FUNCTIONS: [Row; 37] = [
     row(
         Function::Sub,
         ".u.sub",
@@ -117,6 +118,13 @@ pub const FUNCTIONS: [Row; 36] = [
         &[],
         None,
         "returns whether this tickerplant is active, the lease, the epoch, the updates in the log, who is active where, and what endangers that",
+    ),
+    row(
+        Function::Calendar,
+        ".u.calendar",
+        &["date"],
+        None,
+        "returns whether a date is a trading day of `--calendar`, when its market opens, closes and its day ends, and the next trading day; of today: `.u.calendar[]`",
     ),
     row(
         Function::FailOver,
@@ -247,7 +255,7 @@ pub const FUNCTIONS: [Row; 36] = [
 impl Row {
     /// Whether it is a message between tickerplant and node, and no q.
     pub fn is_protocol(&self) -> bool {
-        matches!(self.role, None | Some(Role::Node)) && self.function != Function::State
+        matches!(self.role, None | Some(Role::Node)) && !matches!(self.function, Function::State | Function::Calendar)
     }
 
     /// Whether it changes data: what kdb+'s `-b` forbids. A subscription only changes what its own connection receives.
@@ -272,6 +280,7 @@ impl Row {
                 | Function::Seq
                 | Function::Confirm
                 | Function::State
+                | Function::Calendar
                 | Function::Owners
                 | Function::Nonce
                 | Function::From
