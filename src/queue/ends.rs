@@ -79,6 +79,7 @@ impl Queue {
         self.first_requests.clear();
         self.date = new_date;
         self.tip = UpdateIndex::default();
+        self.written = UpdateIndex::default();
         self.departed.expire(self.now_ns);
         out.insert(0, Action::Journal(self.snapshot()));
     }
@@ -94,6 +95,7 @@ impl Queue {
     /// updates that the log has lost are given up at once.
     pub(super) fn restored(&mut self, tip: UpdateIndex, now: Now, out: &mut Vec<Action>) {
         self.tip = tip;
+        self.written = self.written.min(tip);
         (self.active_ns, self.active_tip) = (now.steady_ns, tip);
         // The steady clock restarts with each process, so its readings in the journal mean nothing here.
         self.came_ns = self.subscribers.iter().map(|s| (s.id, now.steady_ns)).collect();

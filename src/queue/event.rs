@@ -136,6 +136,13 @@ pub enum QueueEvent {
         handle: Handle,
         queue: QueueName,
     },
+    /// A write-down process has the rows of all updates of `date` before `next`.
+    Written {
+        /// Connection of the process, for the error.
+        handle: Handle,
+        next: UpdateIndex,
+        date: Date,
+    },
     /// Somebody wants to query, or a market is about to open: queues that sleep wake up.
     Wake,
     /// The connection has ended, for any reason.
@@ -197,7 +204,7 @@ pub enum Action {
     /// The tickerplant requests at least `desired` instances in all for this group, of which no node is there that could. Repeated every
     /// [`super::Params::first_again_ns`].
     Request { group: Symbol, desired: usize },
-    /// The cluster sleeps: the node drops its rows and ends. It is no longer in the table.
+    /// The cluster sleeps, or another process has written down what the node holds: it drops its rows and ends. It is no longer in the table.
     Sleep { handle: Handle },
     /// For the node that watches the launches of its group (the live one, or another while none is live): the number of instances to
     /// request with the next successor, and the instances from which a node has joined. `joined` is empty for a node that stops watching.
@@ -239,6 +246,10 @@ pub enum QueueError {
     Evicted(NodeName),
     #[error("the queue {0} is in use: {1} is in it")]
     QueueInUse(QueueName, String),
+    #[error("day {0} is not the current one, which is {1}: its windows are gone, or have not begun")]
+    WrittenOtherDay(Date, Date),
+    #[error("update {0} is beyond the tip {1}")]
+    WrittenBeyond(UpdateIndex, UpdateIndex),
     #[error("that roll belongs to day {0}, which has ended")]
     OtherDay(Date),
 }

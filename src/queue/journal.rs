@@ -38,6 +38,8 @@ pub enum Change {
         group: Symbol,
         instance: Symbol,
     },
+    /// All updates of the day before this index are written down by another process.
+    Written(UpdateIndex),
     /// A process was evicted, and may not join again.
     Evicted(Symbol),
 }
@@ -111,6 +113,7 @@ impl Queue {
                 self.next_id = *next_id;
                 self.subscribers.clear();
                 self.lines.clear();
+                self.written = UpdateIndex::default();
                 self.departed.clear();
                 self.evicted.clear();
             }
@@ -131,6 +134,7 @@ impl Queue {
             Change::LineGone(queue) => {
                 self.lines.remove(queue);
             }
+            Change::Written(next) => self.written = *next,
             Change::Departed { group, instance } => self.departed.restore(group, instance),
             Change::Evicted(process) => self.evicted.restore(process),
         }
@@ -265,6 +269,10 @@ impl Writer {
                 self.word("noline");
                 self.name(&queue.0);
             }
+            Change::Written(next) => {
+                self.word("written");
+                self.number(next);
+            }
             Change::Departed { group, instance } => {
                 self.word("departed");
                 self.name(group);
@@ -362,6 +370,7 @@ impl Reader<'_> {
                 Change::Line { queue, line: Line { open, lost, group, asleep } }
             }
             "noline" => Change::LineGone(QueueName(self.name()?)),
+            "written" => Change::Written(UpdateIndex(self.number()?)),
             "departed" => Change::Departed { group: self.name()?, instance: self.name()? },
             "evicted" => Change::Evicted(self.name()?),
             _ => return None,

@@ -31,6 +31,7 @@ mod sleep;
 mod step;
 mod table;
 mod windows;
+mod written;
 
 #[cfg(test)]
 mod tests;

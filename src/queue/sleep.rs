@@ -182,7 +182,7 @@ impl Queue {
     }
 
     /// Ends a node: its windows are only in the log from here on.
-    fn end_node(&mut self, id: SubscriberId, out: &mut Vec<Action>) {
+    pub(super) fn end_node(&mut self, id: SubscriberId, out: &mut Vec<Action>) {
         self.ending.remove(&id);
         let Some(sub) = self.find(id) else { return };
         let (handle, state) = (sub.handle, sub.state);

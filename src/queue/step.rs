@@ -59,6 +59,7 @@ impl Queue {
             QueueEvent::Unproved { handle, window, date } => self.unproved(handle, window, date, out),
             QueueEvent::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
             QueueEvent::Disconnect { handle } => self.disconnect(handle, now, out),
+            QueueEvent::Written { handle, next, date } => self.write_down(handle, next, date, out),
             QueueEvent::Wake => self.wake(out),
             QueueEvent::Evict { node, process } => self.evict(&node, &process, out),
             QueueEvent::Forget { handle, queue } => {
@@ -75,6 +76,7 @@ impl Queue {
         self.hand_over(now, out);
         self.end_back_offs();
         self.sleep_or_wake(out);
+        self.let_go_written(out);
         self.assign(now, out);
         self.forget_old_rows();
         self.alarm_blocked(out);
@@ -316,7 +318,12 @@ impl Queue {
     }
 
     fn parts(&self) -> Parts {
-        Parts { subscribers: self.subscribers.clone(), lines: self.lines.clone(), next_id: self.next_id }
+        Parts {
+            subscribers: self.subscribers.clone(),
+            lines: self.lines.clone(),
+            next_id: self.next_id,
+            written: self.written,
+        }
     }
 
     /// Returns the rows that differ from `before`, for the journal.
@@ -342,6 +349,7 @@ impl Queue {
         for queue in before.lines.keys().filter(|queue| !self.lines.contains_key(*queue)) {
             changes.push(Change::LineGone(queue.clone()));
         }
+        changes.extend((before.written != self.written).then_some(Change::Written(self.written)));
         changes.extend(self.departed.take_unsaved());
         changes.extend(self.evicted.take_unsaved());
         changes
@@ -353,6 +361,7 @@ struct Parts {
     subscribers: Vec<Subscriber>,
     lines: BTreeMap<QueueName, Line>,
     next_id: SubscriberId,
+    written: UpdateIndex,
 }
 
 /// Fields of a new subscriber.

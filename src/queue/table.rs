@@ -287,6 +287,8 @@ pub struct Queue {
     pub(super) date: Date,
     pub(super) tip: UpdateIndex,
     pub(super) next_id: SubscriberId,
+    /// Index before which all updates of the day are written down by another process.
+    pub(super) written: UpdateIndex,
     /// In order of arrival.
     pub(super) subscribers: Vec<Subscriber>,
     pub(super) lines: BTreeMap<QueueName, Line>,
@@ -329,6 +331,7 @@ impl Queue {
             date,
             tip: UpdateIndex::default(),
             next_id: SubscriberId::default(),
+            written: UpdateIndex::default(),
             subscribers: Vec::new(),
             lines: BTreeMap::new(),
             status: BTreeMap::new(),
@@ -410,6 +413,7 @@ impl Queue {
         changes
             .extend(self.lines.iter().map(|(queue, line)| Change::Line { queue: queue.clone(), line: line.clone() }));
         changes.extend(self.subscribers.iter().map(|s| Change::Subscriber(Box::new(s.clone()))));
+        changes.extend((self.written > UpdateIndex::default()).then_some(Change::Written(self.written)));
         changes.extend(self.departed.all());
         changes.extend(self.evicted.all());
         Record { tip: self.tip, changes }

@@ -49,7 +49,13 @@ const FUNCTIONS: [(&str, u8, Does); 18] = [
         Does::Rejected("only the tickerplant's updates change the tables: publish with .u.upd on the tickerplant"),
     ),
     (".sub.end", 1, Does::Rejected("the tickerplant ends the day; define .u.end in a start-up file to save it")),
-    (".sub.clear", 1, Does::Rejected("the rows of a day go at its end, by the tickerplant's .u.end")),
+    (
+        ".sub.clear",
+        1,
+        Does::Rejected(
+            "the rows of a day go at its end; after an intraday write-down call .u.asg.written[date;i] on the tickerplant",
+        ),
+    ),
     (".sub.monitorMemory", 0, Does::Rejected("a node watches its memory by itself: see .rdb.stats")),
     (
         ".util.aws.scale",

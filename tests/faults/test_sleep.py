@@ -238,6 +238,53 @@ class Market(Sleeper):
         self.assertNotIn("WARN", self.tp.printed())
 
 
+class WrittenDown(Sleeper):
+    """An intraday write-down: another process has the rows of the earlier part of the day."""
+
+    def written(self, index):
+        with Connection(self.port) as h:
+            return h.ask(f".u.asg.written[.u.d;{index}]").v
+
+    def closed(self):
+        """The closed windows of all nodes, in order."""
+        return sorted((first, last) for first, last, is_open in self.rows_and_windows()[1] if not is_open)
+
+    def test_nodes_that_hold_only_what_is_written_down_end_and_the_rest_of_the_day_stays(self):
+        self.call("set", kdb.sym("rdb"), kdb.long(1))
+        self.joined(1)
+        while self.states().count("rolled") < 2:
+            self.publish(20)
+            self.in_step()
+        self.whole("three nodes hold the day")
+        (_, first), (_, second) = self.closed()[:2]
+        self.assertEqual(self.written(first - 1), first - 1)
+        self.assertEqual(len(self.closed()), 2, "a window that is written down in part stays")
+        self.assertEqual(self.written(first), first)
+        rest = self.acknowledged[first * self.rows_at_once :]
+
+        def is_left():
+            rows, windows = self.rows_and_windows()
+            return rows == rest and min(windows)[0] == first
+
+        self.eventually(is_left, "the first node has dropped its window")
+        self.eventually(lambda: len(self.instances()) == 2, "and its instance has ended")
+        self.tp.popen.send_signal(signal.SIGKILL)
+        self.tp.popen.wait()
+        self.feed = None
+        self.start_tick()
+        self.assertEqual(self.written("0N"), first, "it is in the journal")
+        self.eventually(is_left, "no node rebuilds it")
+        self.publish(3)
+        rest = self.acknowledged[first * self.rows_at_once :]
+        self.eventually(is_left, "the day goes on")
+        self.written(second)
+        self.eventually(lambda: len(self.instances()) == 1, "the second has ended too")
+        self.assertEqual(self.closed(), [])
+        self.assertTrue(health(self.port)[1].startswith("ok:"), health(self.port))
+        with self.assertRaisesRegex(KdbError, "domain"):
+            self.written(10**9)
+
+
 class WithoutFleet(GroupCluster):
     def test_nothing_can_wake_a_cluster_without_a_fleet(self):
         with Connection(self.port) as h, self.assertRaises(KdbError) as raised:

@@ -79,6 +79,7 @@ fn any_event() -> impl Strategy<Value = QueueEvent> {
             }
         ),
         1 => Just(QueueEvent::Wake),
+        1 => (handle(), 0..80u64, any_date()).prop_map(|(handle, next, date)| QueueEvent::Written { handle, next: i(next), date }),
         2 => Just(QueueEvent::Tick),
         1 => Just(QueueEvent::Restored),
     ]

@@ -13,6 +13,7 @@ mod random;
 mod rules;
 mod served;
 mod sleep;
+mod written;
 
 use super::journal::{Record, read};
 use super::*;

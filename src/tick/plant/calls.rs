@@ -63,20 +63,20 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<Called, QError> {
         let row = functions::find(name).ok_or_else(|| QError::signal(name))?;
-        let parameters = row.arity_most();
+        let (parameters, conn) = (row.arity_most(), caller.conn);
         if args.len() > usize::from(parameters) && row.function != Function::Upd {
             return Err(QError::with("rank", format!("{} takes {parameters} arguments", row.name)));
         }
-        self.permit(row, caller.conn, ctl)?;
+        self.permit(row, conn, ctl)?;
         points::message(Boundary::TickTakes, row.name);
         self.begin_iteration(ctl);
-        let conn = caller.conn;
         match row.function {
             Function::Sub => return self.sub(args, conn, writer, ctl).map(|()| Called::Put),
             Function::Add => return self.add(args, conn, writer, ctl).map(|()| Called::Put),
             Function::SubInner => return self.sub_inner(args, conn, writer, ctl).map(|()| Called::Put),
             Function::QueueAdd => return Err(queue_adds_itself()),
             Function::Wake => return self.wake(writer, ctl),
+            Function::Written => return self.written(args, conn, writer, ctl),
             Function::Upd => {
                 match self.update_called(args, conn, ctl)? {
                     None => writer.null(),

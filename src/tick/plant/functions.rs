@@ -29,6 +29,7 @@ pub enum Function {
     QueueAdd,
     QueueClose,
     Wake,
+    Written,
     Nonce,
     Prove,
     Join,
@@ -74,7 +75,7 @@ const OPERATOR: Option<Role> = Some(Role::Operator);
 const NODE: Option<Role> = Some(Role::Node);
 
 /// In the order in which `.u` lists them.
-pub const FUNCTIONS: [Row; 37] = [
+pub const FUNCTIONS: [Row; 38] = [
     row(
         Function::Sub,
         ".u.sub",
@@ -187,6 +188,13 @@ pub const FUNCTIONS: [Row; 37] = [
         Some(Role::Query),
         "wakes queues that sleep: as many nodes are requested as the log of the day needs; returns their number and when they are ready",
     ),
+    row(
+        Function::Written,
+        names::WRITTEN,
+        &["date", "next"],
+        OPERATOR,
+        "says that another process has the rows of all updates before an index: nodes that hold nothing else drop them and end; a null index only asks. Returns the index",
+    ),
     row(Function::Nonce, names::NONCE, &[], None, "returns random bytes for the proof of a node"),
     row(
         Function::Prove,
@@ -269,6 +277,7 @@ impl Row {
                 | Function::Retry
                 | Function::Discard
                 | Function::Timer
+                | Function::Written
         )
     }
 

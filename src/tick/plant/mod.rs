@@ -48,6 +48,7 @@ pub mod values;
 pub mod variables;
 mod verification;
 mod wake;
+mod written;
 
 pub use copies::OwnLease;
 pub use options::{PlantOptions, StartError};
