@@ -283,6 +283,8 @@ impl World {
             today: None,
             block_writes: false,
             coerce: false,
+            nodes: None,
+            calendar: None,
             secret: None,
             limits: Limits::default(),
             queue: Params::default(),

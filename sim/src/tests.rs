@@ -256,7 +256,7 @@ fn a_line_of_the_journal_that_was_written_in_part_is_no_damage_in_the_middle() {
     let (today, params) = (Date(10_957), Params::default());
     let line = |first: u64| {
         let lost = Window::new(UpdateIndex(0), UpdateIndex(first)).map(|window| Lost { window, rejections: 0 });
-        let line = Line { open: UpdateIndex(first), lost: lost.into_iter().collect() };
+        let line = Line { open: UpdateIndex(first), lost: lost.into_iter().collect(), ..Line::default() };
         Record { tip: UpdateIndex(first), changes: vec![Change::Line { queue: QueueName(b"rdb".to_vec()), line }] }
     };
     bench.process(1, |process| {

@@ -145,6 +145,8 @@ impl World {
             today: None,
             block_writes: false,
             coerce: false,
+            nodes: None,
+            calendar: None,
             secret: None,
             limits: self.plan.tick_limits(),
             queue: mutants::tick::params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),

@@ -117,12 +117,13 @@ fn check(matches: &ArgMatches) -> Result<(), CliError> {
 }
 
 /// Options that name a file which a program reads at its start.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     options::USERS.spec.name,
     options::ACCESS.spec.name,
     options::CLUSTER_SECRET.spec.name,
     options::LOGIN_FILE.spec.name,
     options::ALLOW.spec.name,
+    options::CALENDAR.spec.name,
     options::TLS_CERT.spec.name,
     options::TLS_KEY.spec.name,
     options::TLS_CA.spec.name,

@@ -2,6 +2,7 @@
 
 mod follow;
 mod lease;
+mod nodes;
 mod passive;
 
 use super::fleet::choose::{choose, watch_notices};
@@ -126,13 +127,18 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         block_writes: settings.is_on(&options::BLOCK_WRITES)?,
         coerce: settings.is_on(&options::COERCE)?,
         secret: startup::secret(&settings)?,
-        queue: Params {
-            grace_ns: nanoseconds(settings.get(&options::NODE_GRACE)?),
-            restart_grace_ns: nanoseconds(settings.get(&options::START_GRACE)?),
-            prove_ns: nanoseconds(settings.get(&options::PROOF_TIMEOUT)?),
-            subscribers_max: usize::try_from(limits.queue_subscribers).unwrap_or(usize::MAX),
-            ..Params::default()
-        },
+        nodes: None,
+        calendar: nodes::calendar(&settings)?,
+        queue: nodes::sleeping(
+            &settings,
+            Params {
+                grace_ns: nanoseconds(settings.get(&options::NODE_GRACE)?),
+                restart_grace_ns: nanoseconds(settings.get(&options::START_GRACE)?),
+                prove_ns: nanoseconds(settings.get(&options::PROOF_TIMEOUT)?),
+                subscribers_max: usize::try_from(limits.queue_subscribers).unwrap_or(usize::MAX),
+                ..Params::default()
+            },
+        )?,
         limits: limits.clone(),
     };
     let net_limits = NetLimits::of(&limits);
@@ -231,6 +237,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         own_copy::mark(&log, false).map_err(CliError::failed)?;
     }
     let place = plant_options.dir.clone().map(|dir| (dir, plant_options.src.clone()));
+    plant_options.nodes = nodes::fleet(&settings, &env)?;
     let plant = Plant::start_locked(locked, env.clone(), plant_options, tables, Arc::clone(&wake));
     let plant = plant.map_err(CliError::failed)?;
     let logs = match plant.log_path() {

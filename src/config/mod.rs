@@ -8,6 +8,7 @@ pub mod addresses;
 #[cfg(feature = "aws")]
 mod admiral;
 pub mod audit;
+mod calendar;
 pub mod closest;
 pub mod durability;
 pub mod file;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod logging;
 pub mod login;
 pub mod mount;
+mod node_fleet;
 pub mod options;
 mod owner_lease;
 pub mod position;
@@ -31,10 +33,12 @@ pub use addresses::Addresses;
 #[cfg(feature = "aws")]
 pub use admiral::{Admiral, SKIP_LEASE_POD};
 pub use audit::AuditQueries;
+pub use calendar::{Session, TradingCalendar, before};
 pub use durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
 pub use lease::{LeaseFence, LeaseTable, LeaseUrl, decoded};
 pub use limits::{Limit, Limits, Unit};
 pub use mount::RequiredMount;
+pub use node_fleet::{NodeFleet, NodeFleetPlace, Wake};
 pub use options::{Opt, OptionSpec, Program};
 pub use owner_lease::{OwnerPlace, OwnerUrl};
 pub use position::LogPosition;

@@ -8,6 +8,7 @@ use super::lease::{LeaseFence, LeaseUrl};
 use super::limits::LIMITS;
 use super::logging::{self, LogFormat};
 use super::mount::RequiredMount;
+use super::node_fleet::{self, NodeFleet, Wake};
 use super::owner_lease::OwnerUrl;
 use super::position::{self, LogPosition};
 use super::tls::TlsMode;
@@ -362,6 +363,10 @@ options! {
     ROLL: RollTime = units::roll_time, "roll-time" aliases &["roll"], value "HH:MM [ZONE]", default Some("00:00"),
         variables &["ELASTICK_ROLL"], programs &[Tick];
         "When the day ends and the next one begins, e.g. \"17:00 America/New_York\"; without a zone, the system's";
+    CALENDAR: PathBuf = units::path, "calendar" value "FILE", programs &[Tick];
+        "Trading days in TOML: zone, weekdays, open, close, end, prepare, holidays and [half-days]. Each trading day has a log, which ends at `end`, \
+         on a half day as long after the close as on others; what comes at night, at the weekend or on a holiday belongs to the next one. Instead of \
+         --roll-time. .u.calendar[date] shows it";
     QUEUE: String = units::name, "queue" value "NAME", programs &[Rdb];
         "Queue that this node joins; by default the name of the fleet's group, or rdb without a fleet";
     PROTOCOL: Protocol = units::protocol, "protocol" value "auto|elastick|paper|stock", default Some("auto"),
@@ -396,6 +401,18 @@ options! {
         programs &[Fleet];
         "Fleet to show: HOST:PORT = the `elastick fleet` listening there, local = the one that started this \
          process, aws = the Auto Scaling group of this instance, auto = local, or if none started it the one at --port";
+    NODE_FLEET: NodeFleet = node_fleet::node_fleet, "node-fleet" value "HOST:PORT/GROUP|aws:GROUP", programs &[Tick];
+        "Where the tickerplant requests the first nodes of its queues, while no node is there to do so: the group of an `elastick fleet`, or \
+         an Auto Scaling group of this instance's region; several groups with commas. For --wake and --idle-off";
+    WAKE: Wake = node_fleet::wake, "wake" value "schedule|first-update|first-query|calendar", default Some("schedule"), programs &[Tick];
+        "When a day's first node starts: schedule = the live node stays over the end of the day, and any others are started by hand or by a \
+         schedule. With the others all nodes end with the day, and --node-fleet is asked for the next one by the day's first update, by the \
+         first .u.asg.wake[], or by --calendar, `prepare` before the market opens. Updates before are in the log, and the node replays them";
+    NODE_LEAD: Duration = units::duration, "lead-time" value "TIME", default Some("60s"), programs &[Tick];
+        "With --node-fleet: time from the request for a node until it is in its queue, as .u.asg.wake[] announces it until one was measured";
+    IDLE_OFF: Duration = units::duration, "idle-off" value "TIME", default Some("0"), programs &[Tick];
+        "End all nodes after so long without an update and without a query on any of them; the next update, or .u.asg.wake[], starts as many \
+         again as held the day. The log keeps the data. 0 for never. Needs --node-fleet";
     CLOUDWATCH: Duration = units::duration, "cloudwatch" value "TIME", programs &[Rdb, Tick];
         "Interval at which metrics are published to CloudWatch, 0 for never; by default 60s with --fleet aws";
     LAUNCH_TIMEOUT: Duration = units::duration, "launch-timeout" value "TIME", default Some("10m"), programs &[Rdb];

@@ -468,7 +468,7 @@ fn is_utc(name: &OsStr) -> bool {
     name.is_some_and(|name| UTC_NAMES.contains(&name))
 }
 
-fn zone_named(name: &str) -> Result<TimeZone, String> {
+pub(super) fn zone_named(name: &str) -> Result<TimeZone, String> {
     match TimeZone::get(name) {
         Ok(zone) => Ok(zone),
         Err(_) if is_utc(OsStr::new(name)) => Ok(TimeZone::UTC),

@@ -262,6 +262,9 @@ metrics! {
         .alarmed("QueuesWithoutLive", Unit::Count, Tick);
     WindowsLost = gauge(Tick, "elastick_windows_lost", "Windows that no node holds, waiting to be rebuilt")
         .alarmed("WindowsLost", Unit::Count, Tick);
+    QueuesAsleep = gauge(Tick, "elastick_queues_asleep", "Queues without nodes on purpose (--wake, --idle-off): the log keeps their updates");
+    NodesRequested = counter(Tick, "elastick_first_nodes_requested_total", "Requests for the first nodes of a queue that the fleet has granted (--node-fleet)");
+    NodeRequestsFailed = counter(Tick, "elastick_first_nodes_failed_total", "Requests for the first nodes of a queue that failed or were rejected; they are repeated");
     QueueNodes = gauge(Tick, "elastick_queue_nodes", "Subscribers of a queue by state; away: disconnected, within its grace period")
         .labels(&["queue", "state"]);
     QueueLive = gauge(Tick, "elastick_queue_live", "1 while a connected node of the queue is live").labels(&["queue"]);

@@ -145,7 +145,7 @@ fn put_status(writer: &mut Writer<'_>, status: &Status) {
     let float = |value: Option<f64>| value.unwrap_or(f64::NAN);
     let count = |value: Option<u64>| value.map_or(types::NULL_LONG, long);
     writer.dict_head();
-    let keys = ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead", "refused", "max"];
+    let keys = ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead", "refused", "max", "quiet"];
     writer.symbols(keys);
     writer.list_head(keys.len());
     writer.atom_float(float(status.memory_percent));
@@ -158,11 +158,13 @@ fn put_status(writer: &mut Writer<'_>, status: &Status) {
     writer.atom_timespan(status.lead_ns.unwrap_or(types::NULL_LONG));
     writer.atom_long(count(status.refused));
     writer.atom_long(count(status.fleet_max.map(u64::from)));
+    writer.atom_timespan(status.quiet_ns.unwrap_or(types::NULL_LONG));
 }
 
 fn read_status(args: &[View<'_>]) -> Result<Status, Malformed> {
     let fields = Fields::of(names::STATUS, args.first())?;
     let float = |key: &str| Ok::<_, Malformed>(fields.atom::<f64>(key)?.filter(|value| value.is_finite()));
+    let span = |key: &str| Ok::<_, Malformed>(fields.atom::<i64>(key)?.filter(|ns| *ns != types::NULL_LONG));
     Ok(Status {
         memory_percent: float("memory")?,
         scale_percent: float("scale")?,
@@ -171,8 +173,9 @@ fn read_status(args: &[View<'_>]) -> Result<Status, Malformed> {
         bytes: fields.count("bytes")?,
         next: fields.count("next")?.map(UpdateIndex),
         scaled: fields.atom::<bool>("scaled")?.unwrap_or(false),
-        lead_ns: fields.atom::<i64>("lead")?.filter(|lead| *lead != types::NULL_LONG),
+        lead_ns: span("lead")?,
         refused: fields.count("refused")?,
         fleet_max: fields.count("max")?.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+        quiet_ns: span("quiet")?,
     })
 }

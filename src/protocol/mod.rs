@@ -70,6 +70,9 @@ pub mod names {
     pub const HANDED: &str = ".u.asg.handed";
     pub const SHOW: &str = ".u.asg.show";
     pub const LEFT: &str = ".u.asg.left";
+    pub const WAKE: &str = ".u.asg.wake";
+    pub const WRITTEN: &str = ".u.asg.written";
+    pub const SLEEP: &str = ".u.asg.sleep";
     pub const GROUP: &str = ".u.asg.group";
     pub const DROP: &str = ".u.asg.drop";
     pub const NEED: &str = ".u.asg.need";

@@ -99,6 +99,7 @@ fn to_node() -> impl Strategy<Value = ToNode> {
         window().prop_map(|(first, last)| ToNode::Show { first, last }),
         Just(ToNode::Drop),
         Just(ToNode::Left),
+        Just(ToNode::Sleep),
         any::<(u32, u32)>().prop_map(|(desired, missing)| ToNode::Need { desired, missing }),
         (any::<u32>(), proptest::collection::vec(name(), 0..3))
             .prop_map(|(desired, joined)| ToNode::Group { desired, joined }),
@@ -117,12 +118,13 @@ fn when() -> impl Strategy<Value = When> {
 fn status() -> impl Strategy<Value = Status> {
     let percent = || proptest::option::of(0.0..200.0f64);
     let count = || proptest::option::of(index());
-    let times = (any::<bool>(), proptest::option::of(0..i64::MAX), proptest::option::of(any::<u32>()));
+    let span = || proptest::option::of(0..i64::MAX);
+    let times = (any::<bool>(), span(), proptest::option::of(any::<u32>()), span());
     ((percent(), percent(), percent()), (count(), count(), count(), count()), times).prop_map(
         |(
             (memory_percent, scale_percent, roll_percent),
             (rows, bytes, next, refused),
-            (scaled, lead_ns, fleet_max),
+            (scaled, lead_ns, fleet_max, quiet_ns),
         )| Status {
             memory_percent,
             scale_percent,
@@ -134,6 +136,7 @@ fn status() -> impl Strategy<Value = Status> {
             lead_ns,
             refused,
             fleet_max,
+            quiet_ns,
         },
     )
 }

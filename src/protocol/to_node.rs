@@ -40,6 +40,8 @@ pub enum ToNode {
     Drop,
     /// The node no longer holds anything and may end.
     Left,
+    /// The cluster sleeps: the node drops all rows and ends.
+    Sleep,
     /// So many nodes are missing: the node asks the fleet for `desired` in total.
     Need {
         desired: u32,
@@ -117,6 +119,7 @@ impl ToNode {
             ToNode::Show { .. } => names::SHOW,
             ToNode::Drop => names::DROP,
             ToNode::Left => names::LEFT,
+            ToNode::Sleep => names::SLEEP,
             ToNode::Need { .. } => names::NEED,
             ToNode::Group { .. } => names::GROUP,
             ToNode::Waiting { .. } => names::WAITING,
@@ -158,7 +161,7 @@ impl ToNode {
                 writer.atom_long(long(*last));
             }
             ToNode::Drop => writer.atom_bool(false),
-            ToNode::Left => writer.atom_bool(true),
+            ToNode::Left | ToNode::Sleep => writer.atom_bool(true),
             ToNode::Need { desired, missing } => {
                 writer.atom_long(i64::from(*desired));
                 writer.atom_long(i64::from(*missing));
@@ -204,6 +207,7 @@ impl ToNode {
             names::SHOW => window().map(|(first, last)| ToNode::Show { first, last })?,
             names::DROP => ToNode::Drop,
             names::LEFT => ToNode::Left,
+            names::SLEEP => ToNode::Sleep,
             names::NEED => {
                 let desired = desired()?;
                 // Older releases did not say how many are missing.

@@ -4,7 +4,7 @@ use super::event::Action;
 use super::ids::{Date, Now, QueueName, UpdateIndex, Window};
 use super::note::Note;
 use super::table::{Kind, Line, Lost, Queue, State, Subscriber};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Queue {
     /// Ends the day: live subscribers start the new log at 0, [`Queue::standbys`] standbys stay, all others receive `.u.end` and leave the
@@ -28,10 +28,14 @@ impl Queue {
         }
         let mut standbys: BTreeMap<QueueName, usize> =
             self.lines.keys().map(|queue| (queue.clone(), self.standbys(queue))).collect();
+        let remembered: Vec<(QueueName, Line)> =
+            self.lines.iter().filter_map(|(queue, line)| Some((queue.clone(), self.line_of_next_day(line)?))).collect();
         let mut kept: Vec<Subscriber> = Vec::new();
+        let mut ending = BTreeSet::new();
         for mut sub in std::mem::take(&mut self.subscribers) {
             let stays = match sub.state {
                 State::Live => true,
+                State::Waiting if self.ends_with_day(&sub) => false,
                 State::Waiting if sub.handle.is_some() => match standbys.get_mut(&sub.queue) {
                     Some(left) if *left > 0 => {
                         *left -= 1;
@@ -47,6 +51,9 @@ impl Queue {
                     if let Some(window) = Window::new(open, tip) {
                         out.push(Action::Verify { handle, window, date: ended });
                     }
+                }
+                if sub.state == State::Live && self.ends_with_day(&sub) {
+                    ending.insert(sub.id);
                 }
                 sub.held.clear();
                 sub.span = None;
@@ -64,11 +71,15 @@ impl Queue {
                 }
             }
         }
-        self.lines = kept.iter().map(|s| (s.queue.clone(), Line::default())).collect();
+        self.lines = kept.iter().map(|s| (s.queue.clone(), Line::default())).chain(remembered).collect();
         self.subscribers = kept;
+        self.ending = ending;
+        self.waking.clear();
         self.last_requests.clear();
+        self.first_requests.clear();
         self.date = new_date;
         self.tip = UpdateIndex::default();
+        self.written = UpdateIndex::default();
         self.departed.expire(self.now_ns);
         out.insert(0, Action::Journal(self.snapshot()));
     }
@@ -84,6 +95,8 @@ impl Queue {
     /// updates that the log has lost are given up at once.
     pub(super) fn restored(&mut self, tip: UpdateIndex, now: Now, out: &mut Vec<Action>) {
         self.tip = tip;
+        self.written = self.written.min(tip);
+        (self.active_ns, self.active_tip) = (now.steady_ns, tip);
         // The steady clock restarts with each process, so its readings in the journal mean nothing here.
         self.came_ns = self.subscribers.iter().map(|s| (s.id, now.steady_ns)).collect();
         self.departed.restart(now.steady_ns);
@@ -107,6 +120,7 @@ impl Queue {
         }
         for line in self.lines.values_mut() {
             line.open = line.open.min(tip);
+            line.asleep = line.asleep.map(|at| at.min(tip));
             line.lost = std::mem::take(&mut line.lost)
                 .into_iter()
                 .filter_map(|lost| {

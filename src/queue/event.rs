@@ -77,6 +77,9 @@ pub struct Status {
     pub refused: Option<u64>,
     /// Number of instances of the fleet, if that is its maximum: it does not launch the successor that the node has requested.
     pub fleet_max: Option<u32>,
+    /// Time since the node's last query ended, or since its start, nanoseconds; 0 during a query. `None` from older versions, whose nodes do not
+    /// sleep.
+    pub quiet_ns: Option<i64>,
 }
 
 /// An input of [`super::Queue::step`].
@@ -133,6 +136,15 @@ pub enum QueueEvent {
         handle: Handle,
         queue: QueueName,
     },
+    /// A write-down process has the rows of all updates of `date` before `next`.
+    Written {
+        /// Connection of the process, for the error.
+        handle: Handle,
+        next: UpdateIndex,
+        date: Date,
+    },
+    /// Somebody wants to query, or a market is about to open: queues that sleep wake up.
+    Wake,
     /// The connection has ended, for any reason.
     Disconnect {
         handle: Handle,
@@ -189,6 +201,11 @@ pub enum Action {
     /// - `via`: a native node that can ask the fleet: the live one unless it drains, else one that stays, else a draining one. Each periodic
     ///   repetition goes to the next such node, because the previous one may be unable to ask.
     NeedNode { queue: QueueName, missing: usize, desired: usize, via: Option<Handle> },
+    /// The tickerplant requests at least `desired` instances in all for this group, of which no node is there that could. Repeated every
+    /// [`super::Params::first_again_ns`].
+    Request { group: Symbol, desired: usize },
+    /// The cluster sleeps, or another process has written down what the node holds: it drops its rows and ends. It is no longer in the table.
+    Sleep { handle: Handle },
     /// For the node that watches the launches of its group (the live one, or another while none is live): the number of instances to
     /// request with the next successor, and the instances from which a node has joined. `joined` is empty for a node that stops watching.
     /// Sent on change.
@@ -229,6 +246,10 @@ pub enum QueueError {
     Evicted(NodeName),
     #[error("the queue {0} is in use: {1} is in it")]
     QueueInUse(QueueName, String),
+    #[error("day {0} is not the current one, which is {1}: its windows are gone, or have not begun")]
+    WrittenOtherDay(Date, Date),
+    #[error("update {0} is beyond the tip {1}")]
+    WrittenBeyond(UpdateIndex, UpdateIndex),
     #[error("that roll belongs to day {0}, which has ended")]
     OtherDay(Date),
 }

@@ -38,6 +38,8 @@ pub enum Change {
         group: Symbol,
         instance: Symbol,
     },
+    /// All updates of the day before this index are written down by another process.
+    Written(UpdateIndex),
     /// A process was evicted, and may not join again.
     Evicted(Symbol),
 }
@@ -111,6 +113,7 @@ impl Queue {
                 self.next_id = *next_id;
                 self.subscribers.clear();
                 self.lines.clear();
+                self.written = UpdateIndex::default();
                 self.departed.clear();
                 self.evicted.clear();
             }
@@ -131,6 +134,7 @@ impl Queue {
             Change::LineGone(queue) => {
                 self.lines.remove(queue);
             }
+            Change::Written(next) => self.written = *next,
             Change::Departed { group, instance } => self.departed.restore(group, instance),
             Change::Evicted(process) => self.evicted.restore(process),
         }
@@ -246,7 +250,9 @@ impl Writer {
                 self.number(id.0);
             }
             Change::Line { queue, line } => {
-                self.word("line");
+                // A queue whose first nodes the tickerplant does not request keeps the older format `line`, which earlier versions can read.
+                let plain = line.group.is_none() && line.asleep.is_none();
+                self.word(if plain { "line" } else { "queue" });
                 self.name(&queue.0);
                 self.number(line.open);
                 self.number(line.lost.len());
@@ -254,10 +260,18 @@ impl Writer {
                     self.window(lost.window);
                     self.number(lost.rejections);
                 }
+                if !plain {
+                    self.optional_name(line.group.as_deref());
+                    self.option(line.asleep);
+                }
             }
             Change::LineGone(queue) => {
                 self.word("noline");
                 self.name(&queue.0);
+            }
+            Change::Written(next) => {
+                self.word("written");
+                self.number(next);
             }
             Change::Departed { group, instance } => {
                 self.word("departed");
@@ -345,13 +359,18 @@ impl Reader<'_> {
             "sub" => Change::Subscriber(Box::new(self.subscriber()?)),
             "member" => Change::Subscriber(Box::new(self.member()?)),
             "gone" => Change::SubscriberGone(SubscriberId(self.number()?)),
-            "line" => {
+            "line" | "queue" => {
                 let queue = QueueName(self.name()?);
                 let open = UpdateIndex(self.number()?);
                 let lost = self.list(|r| Some(Lost { window: r.window()?, rejections: r.number()? }))?;
-                Change::Line { queue, line: Line { open, lost } }
+                let (group, asleep) = match word {
+                    "line" => (None, None),
+                    _ => (self.optional_name()?, self.option()?.map(UpdateIndex)),
+                };
+                Change::Line { queue, line: Line { open, lost, group, asleep } }
             }
             "noline" => Change::LineGone(QueueName(self.name()?)),
+            "written" => Change::Written(UpdateIndex(self.number()?)),
             "departed" => Change::Departed { group: self.name()?, instance: self.name()? },
             "evicted" => Change::Evicted(self.name()?),
             _ => return None,

@@ -27,13 +27,16 @@ mod leave;
 mod note;
 mod row;
 mod served;
+mod sleep;
 mod step;
 mod table;
 mod windows;
+mod written;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::Wake;
 pub use back_off::BackOff;
 pub use event::{Action, EVICTED, Join, OpenWindow, QueueError, QueueEvent, Status, Subscribe, Subscription};
 pub use evict::MAX_EVICTED;

@@ -4,7 +4,7 @@ use super::ids::{QueueName, UpdateIndex};
 use super::table::{Queue, State};
 
 impl Queue {
-    /// Returns the number of updates before `tip` that no connected subscriber of the queue holds, so that they cannot be queried. Those
+    /// Returns the number of updates before `tip`, and not written down by another process, that no connected subscriber of the queue holds, so that they cannot be queried. Those
     /// of a live one count as held, although it may still catch up.
     pub fn unserved(&self, queue: &QueueName, tip: UpdateIndex) -> u64 {
         let open = self.lines().get(queue).map_or(tip, |line| line.open);
@@ -18,7 +18,7 @@ impl Queue {
         }
         held.sort_unstable();
         // A window that changes hands has two holders for a moment.
-        let (mut unserved, mut next) = (0u64, 0u64);
+        let (mut unserved, mut next) = (0u64, self.written().0);
         for (first, last) in held {
             unserved = unserved.saturating_add(first.saturating_sub(next));
             next = next.max(last);

@@ -18,9 +18,13 @@ impl Queue {
         self.now_ns = now.steady_ns;
         match event {
             QueueEvent::Status { handle, status } => {
-                if self.set_status(handle, status) {
+                let may_sleep = self.may_sleep(handle);
+                if self.set_status(handle, status) || may_sleep {
                     let before = self.parts();
                     self.tip = self.tip.max(tip);
+                    if may_sleep {
+                        self.reported(handle, &mut out);
+                    }
                     self.settle(before, now, &mut out);
                 }
             }
@@ -55,6 +59,8 @@ impl Queue {
             QueueEvent::Unproved { handle, window, date } => self.unproved(handle, window, date, out),
             QueueEvent::Leaving { handle, leaving } => self.leaving(handle, leaving, out),
             QueueEvent::Disconnect { handle } => self.disconnect(handle, now, out),
+            QueueEvent::Written { handle, next, date } => self.write_down(handle, next, date, out),
+            QueueEvent::Wake => self.wake(out),
             QueueEvent::Evict { node, process } => self.evict(&node, &process, out),
             QueueEvent::Forget { handle, queue } => {
                 let refused = self.forget_queue(&queue, out);
@@ -69,10 +75,13 @@ impl Queue {
         self.give_up_overdue(now, out);
         self.hand_over(now, out);
         self.end_back_offs();
+        self.sleep_or_wake(out);
+        self.let_go_written(out);
         self.assign(now, out);
         self.forget_old_rows();
         self.alarm_blocked(out);
         self.call_for_nodes(out);
+        self.request_first(out);
         self.notify_groups(out);
         let changes = self.changes_since(before);
         if !changes.is_empty() {
@@ -263,7 +272,7 @@ impl Queue {
     /// Requests nodes for every queue with more open, lost and unassigned draining windows than standbys.
     fn call_for_nodes(&mut self, out: &mut Vec<Action>) {
         let mut last_requests = BTreeMap::new();
-        for (queue, line) in &self.lines {
+        for (queue, line) in self.lines.iter().filter(|(_, line)| !self.is_asleep(line)) {
             let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
             let waiting = self.subscribers.iter().filter(|s| s.queue == *queue && self.counts_as_waiting(s)).count();
             let handed_on = leave::not_taken_over(&self.subscribers, queue).len();
@@ -309,7 +318,12 @@ impl Queue {
     }
 
     fn parts(&self) -> Parts {
-        Parts { subscribers: self.subscribers.clone(), lines: self.lines.clone(), next_id: self.next_id }
+        Parts {
+            subscribers: self.subscribers.clone(),
+            lines: self.lines.clone(),
+            next_id: self.next_id,
+            written: self.written,
+        }
     }
 
     /// Returns the rows that differ from `before`, for the journal.
@@ -335,6 +349,7 @@ impl Queue {
         for queue in before.lines.keys().filter(|queue| !self.lines.contains_key(*queue)) {
             changes.push(Change::LineGone(queue.clone()));
         }
+        changes.extend((before.written != self.written).then_some(Change::Written(self.written)));
         changes.extend(self.departed.take_unsaved());
         changes.extend(self.evicted.take_unsaved());
         changes
@@ -346,6 +361,7 @@ struct Parts {
     subscribers: Vec<Subscriber>,
     lines: BTreeMap<QueueName, Line>,
     next_id: SubscriberId,
+    written: UpdateIndex,
 }
 
 /// Fields of a new subscriber.

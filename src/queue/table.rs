@@ -9,6 +9,7 @@ use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window}
 use super::journal::{Change, Record};
 use super::leave::Leaving;
 use super::note::Note;
+use crate::config::Wake;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,6 +47,15 @@ pub struct Params {
     /// Interval at which a request for missing nodes is repeated, nanoseconds: instances that satisfied the last request may have ended
     /// since and reduced the group's capacity.
     pub need_again_ns: i64,
+    /// Interval at which a request for first nodes is repeated, nanoseconds: instances that satisfied it may be about to end, as those of the
+    /// day before are.
+    pub first_again_ns: i64,
+    /// Groups whose first nodes the tickerplant requests, because no node is there that can.
+    pub groups: Vec<Symbol>,
+    /// When the queues of these groups have their first node.
+    pub wake: Wake,
+    /// Time without updates and queries after which the queues of these groups sleep, nanoseconds; `i64::MAX` for never.
+    pub idle_ns: i64,
 }
 
 impl Default for Params {
@@ -65,6 +75,10 @@ impl Default for Params {
             rest_most_ns: 60_000_000_000,
             unable_replaced_max: 2,
             need_again_ns: 30_000_000_000,
+            first_again_ns: 5_000_000_000,
+            groups: Vec::new(),
+            wake: Wake::default(),
+            idle_ns: i64::MAX,
         }
     }
 }
@@ -223,6 +237,10 @@ pub struct Line {
     pub open: UpdateIndex,
     /// Closed windows to be rebuilt, sorted by first update.
     pub lost: Vec<Lost>,
+    /// The group of its nodes, if the tickerplant requests its first ones.
+    pub group: Option<Symbol>,
+    /// The tip at which it fell asleep; `None` if it is awake.
+    pub asleep: Option<UpdateIndex>,
 }
 
 impl Line {
@@ -254,6 +272,14 @@ impl LastRequest {
     }
 }
 
+/// Last request for the first nodes of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FirstRequest {
+    pub desired: usize,
+    /// Time of the request, on the steady clock.
+    pub at_ns: i64,
+}
+
 /// All queues of a tickerplant.
 #[derive(Clone, Debug)]
 pub struct Queue {
@@ -261,6 +287,8 @@ pub struct Queue {
     pub(super) date: Date,
     pub(super) tip: UpdateIndex,
     pub(super) next_id: SubscriberId,
+    /// Index before which all updates of the day are written down by another process.
+    pub(super) written: UpdateIndex,
     /// In order of arrival.
     pub(super) subscribers: Vec<Subscriber>,
     pub(super) lines: BTreeMap<QueueName, Line>,
@@ -282,6 +310,15 @@ pub struct Queue {
     pub(super) back_offs: BTreeMap<SubscriberId, BackOff>,
     /// Queues for which the alarm was raised that no standby can take a window.
     pub(super) blocked: BTreeSet<QueueName>,
+    /// Last request for the first nodes of each group. Not kept over a restart: repeating a request is harmless.
+    pub(super) first_requests: BTreeMap<Symbol, FirstRequest>,
+    /// Groups without a queue whose nodes [`super::QueueEvent::Wake`] has requested. Not kept over a restart.
+    pub(super) waking: BTreeSet<Symbol>,
+    /// Live nodes that end once they have finished the day before. Not kept over a restart, after which they stay.
+    pub(super) ending: BTreeSet<SubscriberId>,
+    /// When the tip last changed, or queries were announced, on the steady clock; and that tip.
+    pub(super) active_ns: i64,
+    pub(super) active_tip: UpdateIndex,
     /// The steady clock at the last step.
     pub(super) now_ns: i64,
 }
@@ -294,6 +331,7 @@ impl Queue {
             date,
             tip: UpdateIndex::default(),
             next_id: SubscriberId::default(),
+            written: UpdateIndex::default(),
             subscribers: Vec::new(),
             lines: BTreeMap::new(),
             status: BTreeMap::new(),
@@ -305,6 +343,11 @@ impl Queue {
             evicted: Evicted::default(),
             back_offs: BTreeMap::new(),
             blocked: BTreeSet::new(),
+            first_requests: BTreeMap::new(),
+            waking: BTreeSet::new(),
+            ending: BTreeSet::new(),
+            active_ns: i64::MAX,
+            active_tip: UpdateIndex::default(),
             now_ns: i64::MIN,
         }
     }
@@ -360,6 +403,7 @@ impl Queue {
             .chain(self.companions_due_ns())
             .chain(needs)
             .chain(self.back_offs_due_ns())
+            .chain(self.first_requests_due_ns())
             .min()
     }
 
@@ -369,6 +413,7 @@ impl Queue {
         changes
             .extend(self.lines.iter().map(|(queue, line)| Change::Line { queue: queue.clone(), line: line.clone() }));
         changes.extend(self.subscribers.iter().map(|s| Change::Subscriber(Box::new(s.clone()))));
+        changes.extend((self.written > UpdateIndex::default()).then_some(Change::Written(self.written)));
         changes.extend(self.departed.all());
         changes.extend(self.evicted.all());
         Record { tip: self.tip, changes }
@@ -389,6 +434,7 @@ impl Queue {
         self.last_sent.remove(&id);
         self.came_ns.remove(&id);
         self.back_offs.remove(&id);
+        self.ending.remove(&id);
     }
 
     /// Removes a subscriber and all state kept for it.

@@ -3,6 +3,7 @@
 use super::effects::{Effects, HandleCall, Out};
 use super::entitled;
 use super::globals::Globals;
+use super::paper_names;
 use super::report::{self, Shown};
 use super::requester::Requester;
 use super::scope::{Link, NodeScope, WireProtocol};
@@ -192,6 +193,12 @@ impl Host for QueryHost<'_> {
         }
         let globals = self.globals();
         let value = globals.get(name);
+        if value.is_none()
+            && let Some(figure) =
+                paper_names::figure(symbol::text(name), &self.scope.shared.state(), &self.scope.constants)
+        {
+            return Some(figure);
+        }
         globals.authors.read(name, value, &self.requester.asking);
         if self.is_restricted() && value.is_some_and(entitled::has_rows) && globals.authors.is_of_start(name) {
             return self.read(name, || value.cloned());
@@ -312,12 +319,15 @@ impl Host for QueryHost<'_> {
         self.requester.asking.make_code(made)
     }
 
-    fn native(&self, _: Sym) -> Option<u8> {
-        None
+    fn native(&self, name: Sym) -> Option<u8> {
+        paper_names::arity(symbol::text(name))
     }
 
     fn call(&mut self, name: Sym, _: &[Value]) -> Result<Value, QError> {
-        Err(QError::signal(symbol::text(name)))
+        if self.is_hidden(name) {
+            return Err(entitled::denied(name));
+        }
+        paper_names::call(symbol::text(name), &self.scope.shared.state(), &self.scope.constants)
     }
 
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {

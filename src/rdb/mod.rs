@@ -15,6 +15,7 @@ pub mod meter;
 pub mod node;
 pub mod options;
 pub mod outlet;
+pub mod paper_names;
 pub mod policy;
 pub mod pool;
 pub mod printer;

@@ -183,6 +183,8 @@ pub fn prepare(
         queue: name(&identity.queue)?,
         port: identity.port,
         policy: options.policy.clone(),
+        instance: identity.instance.clone(),
+        group: identity.group.clone(),
     };
     let shown = constants.clone();
     let threads = options.query_threads.max(1);

@@ -228,7 +228,8 @@ impl Policy {
             PolicyEvent::NoProgress => self.no_progress(now_ns, &mut out),
             PolicyEvent::Emptied => self.emptied(&mut out),
             PolicyEvent::Dropped => self.dropped(&mut out),
-            PolicyEvent::DayEnd => self.day_end(now_ns, &mut out),
+            PolicyEvent::DayEnd => self.day_end(true, now_ns, &mut out),
+            PolicyEvent::Sleep => self.day_end(false, now_ns, &mut out),
             PolicyEvent::DaySaved => self.day_saved(now_ns, &mut out),
             PolicyEvent::RowsLeft(rows) => {
                 self.rows_left = Some(rows);
@@ -311,14 +312,16 @@ impl Policy {
         out.push(Action::Clear);
     }
 
-    fn day_end(&mut self, now_ns: i64, out: &mut Vec<Action>) {
+    /// The day ends, or the cluster sleeps, which the live node outlasts only if it `stays`.
+    fn day_end(&mut self, stays: bool, now_ns: i64, out: &mut Vec<Action>) {
         // The last reading includes rows that are about to be dropped: decide nothing before the next one.
         self.memory = None;
         self.rows_left = None;
         self.forget_successor();
         match self.phase {
             Phase::Terminated => return,
-            Phase::Live | Phase::Ending { .. } => {}
+            Phase::Ending { .. } => {}
+            Phase::Live if stays => {}
             Phase::Leaving { .. } | Phase::Released { .. } => {
                 out.push(Action::Clear);
                 return self.left(now_ns, out);

@@ -83,6 +83,9 @@ pub struct Constants {
     pub queue: Sym,
     pub port: u16,
     pub policy: Params,
+    /// Names in the fleet; the group is empty without one.
+    pub instance: String,
+    pub group: String,
 }
 
 /// Returns the dictionary `.rdb.stats`. No key is a reserved word of q, so that ``select from enlist .rdb.stats`` can

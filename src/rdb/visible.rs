@@ -6,6 +6,7 @@
 use super::entitled;
 use super::globals::{Globals, namespaces, within};
 use super::host::{QueryHost, Rights};
+use super::paper_names;
 use super::report::Shown;
 use crate::q::error::QError;
 use crate::q::guard::stem_of;
@@ -37,7 +38,9 @@ impl QueryHost<'_> {
     }
 
     pub(super) fn is_fed(&self, name: Sym) -> bool {
-        self.view.tables.get(name).is_some() || symbol::text(name).starts_with(b".rdb.")
+        let text = symbol::text(name);
+        let is_figure = || paper_names::is_figure(text) && self.globals().get(name).is_none();
+        self.view.tables.get(name).is_some() || text.starts_with(b".rdb.") || is_figure()
     }
 
     pub(super) fn own(&self) -> [Sym; 4] {
@@ -172,7 +175,11 @@ impl QueryHost<'_> {
     /// Whether a restricted caller must not read a name that is no table of the feed: the node's figures, and globals that others
     /// have assigned.
     pub(super) fn is_hidden(&self, name: Sym) -> bool {
-        let is_figures = name == self.scope.stats || name == self.scope.stats_v1;
+        let is_of_paper = || {
+            let text = symbol::text(name);
+            (paper_names::is_figure(text) || paper_names::arity(text).is_some()) && self.globals().get(name).is_none()
+        };
+        let is_figures = name == self.scope.stats || name == self.scope.stats_v1 || is_of_paper();
         self.is_restricted()
             && ((is_figures && !self.requester.sees_figures())
                 || !self.globals().authors.is_of(name, &self.caller().user))

@@ -2,6 +2,7 @@
 
 use super::core::Stamp;
 use super::day::Calendar;
+use crate::config::TradingCalendar;
 use crate::config::units::RollTime;
 use crate::queue::{Date, Now};
 use crate::sys::clock as time;
@@ -64,6 +65,8 @@ impl Steady {
 /// Wall clock in the zone of the day roll.
 pub struct Clock {
     roll: RollTime,
+    /// Trading days, by which days end instead.
+    trading: Option<Arc<TradingCalendar>>,
     /// Cached UTC offset of the zone, and the time until which it is valid.
     offset_ns: i64,
     offset_until_ns: i64,
@@ -71,7 +74,26 @@ pub struct Clock {
 
 impl Clock {
     pub fn new(roll: RollTime) -> Clock {
-        Clock { roll, offset_ns: 0, offset_until_ns: i64::MIN }
+        Clock { roll, trading: None, offset_ns: 0, offset_until_ns: i64::MIN }
+    }
+
+    /// Returns a clock whose days are trading days.
+    pub fn trading(calendar: Arc<TradingCalendar>) -> Clock {
+        let roll = RollTime { time: civil::Time::midnight(), zone: calendar.zone.clone() };
+        Clock { trading: Some(calendar), ..Clock::new(roll) }
+    }
+
+    /// Returns the trading days, if there is a calendar.
+    pub fn trading_days(&self) -> Option<&TradingCalendar> {
+        self.trading.as_deref()
+    }
+
+    /// Returns the day after another.
+    pub fn next_after(&self, date: Date) -> Date {
+        match &self.trading {
+            Some(trading) => day_number(trading.next_after(civil_date(date))),
+            None => Date(date.0.saturating_add(1)),
+        }
     }
 
     /// Returns local time, like kdb+'s `.z.P`.
@@ -89,6 +111,11 @@ impl Clock {
     /// Returns the day of a moment, and when the next day begins. A day that rolls at noon or later (17:00) is named after the date on which
     /// it ends, as trading days are; a day that rolls before noon, after the date on which it begins.
     pub fn calendar(&self, utc_ns: i64) -> Calendar {
+        if let Some(trading) = &self.trading {
+            let session = trading.at(timestamp(utc_ns));
+            let (today, next) = (day_number(session.date), day_number(trading.next_after(session.date)));
+            return Calendar { today, next, next_roll_ns: from_2000_ns(session.end) };
+        }
         let now = timestamp(utc_ns).to_zoned(self.roll.zone.clone());
         let today_roll = self.roll_of(now.date());
         let (begun, next) = if now.timestamp() < today_roll.timestamp() {
@@ -97,12 +124,15 @@ impl Clock {
             (now.date(), self.roll_of(now.date().tomorrow().unwrap_or(now.date())))
         };
         let name = if self.ends_on_its_date() { begun.tomorrow().unwrap_or(begun) } else { begun };
-        Calendar { today: day_number(name), next_roll_ns: from_2000_ns(next.timestamp()) }
+        Calendar::daily(day_number(name), from_2000_ns(next.timestamp()))
     }
 
     /// Returns when the day with this name ends.
     pub fn end_of(&self, date: Date) -> i64 {
         let date = civil_date(date);
+        if let Some(trading) = &self.trading {
+            return from_2000_ns(trading.session(trading.trading_from(date)).end);
+        }
         let last = if self.ends_on_its_date() { date } else { date.tomorrow().unwrap_or(date) };
         from_2000_ns(self.roll_of(last).timestamp())
     }
@@ -126,12 +156,14 @@ impl Clock {
     }
 }
 
-fn timestamp(utc_ns: i64) -> Timestamp {
+/// Returns the moment so many nanoseconds after 2000.01.01 UTC.
+pub fn timestamp(utc_ns: i64) -> Timestamp {
     let from_1970 = SignedDuration::from_secs(EPOCH_UNIX_S).saturating_add(SignedDuration::from_nanos(utc_ns));
     Timestamp::from_duration(from_1970).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-fn from_2000_ns(at: Timestamp) -> i64 {
+/// Returns a moment in nanoseconds since 2000.01.01 UTC.
+pub fn from_2000_ns(at: Timestamp) -> i64 {
     let ns = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
     ns.saturating_sub(EPOCH_UNIX_S.saturating_mul(NS))
 }
@@ -168,22 +200,22 @@ mod tests {
     #[test]
     fn a_day_that_rolls_at_midnight_is_the_civil_day() {
         let calendar = clock("00:00 UTC").calendar(ns("2026-11-21T23:59:59Z"));
-        assert_eq!(calendar, Calendar { today: day("2026-11-21"), next_roll_ns: ns("2026-11-22T00:00:00Z") });
+        assert_eq!(calendar, Calendar::daily(day("2026-11-21"), ns("2026-11-22T00:00:00Z")));
     }
 
     #[test]
     fn a_day_that_rolls_in_the_evening_is_named_after_its_end() {
         let clock = clock("17:00 America/New_York");
         let before = clock.calendar(ns("2026-11-20T21:59:00Z"));
-        assert_eq!(before, Calendar { today: day("2026-11-20"), next_roll_ns: ns("2026-11-20T22:00:00Z") });
+        assert_eq!(before, Calendar::daily(day("2026-11-20"), ns("2026-11-20T22:00:00Z")));
         let after = clock.calendar(ns("2026-11-20T22:00:00Z"));
-        assert_eq!(after, Calendar { today: day("2026-11-21"), next_roll_ns: ns("2026-11-21T22:00:00Z") });
+        assert_eq!(after, Calendar::daily(day("2026-11-21"), ns("2026-11-21T22:00:00Z")));
     }
 
     #[test]
     fn a_day_that_rolls_in_the_morning_is_named_after_its_begin() {
         let calendar = clock("05:00 UTC").calendar(ns("2026-11-21T04:00:00Z"));
-        assert_eq!(calendar, Calendar { today: day("2026-11-20"), next_roll_ns: ns("2026-11-21T05:00:00Z") });
+        assert_eq!(calendar, Calendar::daily(day("2026-11-20"), ns("2026-11-21T05:00:00Z")));
     }
 
     #[test]
@@ -194,6 +226,22 @@ mod tests {
                 assert_eq!(clock(roll).end_of(calendar.today), calendar.next_roll_ns, "{roll}, {at}");
             }
         }
+    }
+
+    #[test]
+    fn with_a_calendar_days_are_trading_days() {
+        let text = "zone = \"America/New_York\"\nopen = \"09:30\"\nclose = \"16:00\"\nend = \"17:00\"\nholidays = [\"2026-11-26\"]\n";
+        let clock = Clock::trading(Arc::new(TradingCalendar::parse(text).unwrap()));
+        let friday = clock.calendar(ns("2026-11-25T22:00:00Z"));
+        let next_roll_ns = ns("2026-11-27T22:00:00Z");
+        assert_eq!(friday, Calendar { today: day("2026-11-27"), next: day("2026-11-30"), next_roll_ns });
+        assert_eq!(clock.calendar(next_roll_ns).today, day("2026-11-30"));
+        assert_eq!(clock.next_after(day("2026-11-25")), day("2026-11-27"));
+        assert_eq!(
+            clock.end_of(day("2026-11-28")),
+            ns("2026-11-30T22:00:00Z"),
+            "a day begun by hand ends with the next"
+        );
     }
 
     #[test]

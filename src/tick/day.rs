@@ -42,8 +42,17 @@ pub const RETRY_NS: i64 = 5_000_000_000;
 pub struct Calendar {
     /// Day of an update at this moment.
     pub today: Date,
+    /// The day after it: the next date, or the next trading day.
+    pub next: Date,
     /// Begin of the next day, on the clock of [`Day::time_ns`].
     pub next_roll_ns: i64,
+}
+
+impl Calendar {
+    /// A day that is followed by the next date.
+    pub fn daily(today: Date, next_roll_ns: i64) -> Calendar {
+        Calendar { today, next: Date(today.0.saturating_add(1)), next_roll_ns }
+    }
 }
 
 /// Input of the day's state machine.
@@ -51,8 +60,10 @@ pub struct Calendar {
 pub enum DayEvent {
     /// Time has passed. Needed only if [`Day::is_due`].
     Clock(Calendar),
-    /// A client called `.u.endofday`.
+    /// A client called `.u.endofday`: the next date begins.
     Manual,
+    /// The same with a calendar, whose next trading day is this one.
+    ManualTo(Date),
     /// The action succeeded.
     Done,
     /// The action failed.
@@ -190,8 +201,11 @@ impl Day {
         self.trust.check(now)
     }
 
-    /// Number of days by which the day is ahead of the calendar.
+    /// Number of days by which the day is ahead of the calendar. The next trading day is one ahead, whatever lies in between.
     pub fn days_ahead(&self, calendar: Calendar) -> i64 {
+        if self.date > calendar.today && self.date <= calendar.next {
+            return 1;
+        }
         i64::from(self.date.0).saturating_sub(i64::from(calendar.today.0)).max(0)
     }
 
@@ -244,9 +258,16 @@ impl Day {
         match (self.stage, event) {
             (Stage::Idle, DayEvent::Clock(calendar)) => self.clock(calendar, now),
             (Stage::Idle, DayEvent::Manual) => self.begin(Date(self.date.0.checked_add(1)?)),
+            (Stage::Idle, DayEvent::ManualTo(next)) => {
+                if next > self.date {
+                    self.begin(next)
+                } else {
+                    None
+                }
+            }
             (Stage::Idle, DayEvent::Done | DayEvent::Failed) => None,
             // A roll in progress is not started again by the clock or by hand.
-            (_, DayEvent::Clock(_) | DayEvent::Manual) => None,
+            (_, DayEvent::Clock(_) | DayEvent::Manual | DayEvent::ManualTo(_)) => None,
             (Stage::Creating, DayEvent::Failed) => {
                 self.stage = Stage::Idle;
                 self.retry = Some(Retry { at_ns: now.steady_ns.saturating_add(RETRY_NS), to: self.to });

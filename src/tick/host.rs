@@ -336,6 +336,10 @@ impl Host for QueryHost<'_> {
         native(name)
     }
 
+    fn native_most(&self, name: Sym) -> Option<u8> {
+        functions::find(symbol::text(name)).map(Row::arity_most)
+    }
+
     fn call(&mut self, name: Sym, arguments: &[Value]) -> Result<Value, QError> {
         if self.query.from.is_none() && !OWN.contains(&symbol::text(name)) {
             return Err(QError::with("access", "only clients may call this"));

@@ -17,6 +17,7 @@ pub mod lane;
 mod lease;
 pub mod logged_schema;
 pub mod merge;
+pub mod node_fleet;
 pub mod passive;
 pub mod plant;
 pub mod program;

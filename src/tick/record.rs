@@ -68,7 +68,7 @@ impl Call {
     fn put_subscribed(&self, known: &Tables, writer: &mut Writer<'_>) -> bool {
         let Call::Function { name: function, arguments } = self else { return false };
         let row = functions::find(symbol::text(*function));
-        if !row.is_some_and(|row| matches!(row.function, Function::Sub | Function::Add)) {
+        if !row.is_some_and(|row| matches!(row.function, Function::Sub | Function::Add | Function::SubInner)) {
             return false;
         }
         let first = arguments.first().and_then(|object| View::parse(object, Endian::Little, &Limits::default()).ok());

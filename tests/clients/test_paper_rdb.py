@@ -176,3 +176,62 @@ class PaperRdbUnderElastick(Scene):
             error = self.feed.error_of(kdb.lst(kdb.sym(".u.asg.sub"), tabs, symbols, kdb.sym("paper")))
             self.assertIsNotNone(error)
             self.assertIn(words, error)
+
+
+class PaperNames(Scene):
+    """What code written for the paper's scripts calls by name."""
+
+    def setUp(self):
+        super().setUp()
+        self.tp = self.tick()
+        self.h = self.connect(self.tp)
+
+    def subscribed(self, table="trade"):
+        """The handles and symbols of a table's subscriptions."""
+        return self.h.ask(f".u.w`{table}").py()
+
+    def test_a_subscription_may_name_its_handle(self):
+        table = self.h.ask("{.u.subInner[`trade;`A;.z.w]}[]")
+        self.assertEqual(table.v[0].v, "trade")
+        self.h.ask(kdb.lst(kdb.sym(".u.add"), kdb.sym("trade"), kdb.sym("B"), self.h.ask(".z.w")))
+        self.h.ask("{.u.add[`trade;`C;.z.w]}[]")
+        ((_, symbols),) = self.subscribed()
+        self.assertEqual(sorted(symbols), ["A", "B", "C"])
+
+    def test_an_operator_may_subscribe_another_handle(self):
+        other = self.connect(self.tp)
+        handle = other.ask(".z.w").v
+        self.h.ask(f".u.subInner[`trade;`;{handle}i]")
+        self.assertEqual([of for of, _ in self.subscribed()], [handle])
+        with self.assertRaisesRegex(Exception, "domain"):
+            self.h.ask(".u.subInner[`trade;`;999i]")
+        with self.assertRaisesRegex(Exception, "type"):
+            self.h.ask(".u.subInner[`trade;`;`x]")
+        with self.assertRaisesRegex(Exception, "rank"):
+            self.h.ask(".u.add[`trade;`;1i;2]")
+
+    def test_the_queues_own_functions_are_there_or_rejected(self):
+        self.assertEqual(self.h.ask(".u.asg.zpc 7i").t, kdb.UNARY)
+        with self.assertRaisesRegex(Exception, "nyi"):
+            self.h.ask(".u.asg.add[`;`;7i]")
+
+    def test_a_node_has_the_papers_figures_and_none_of_its_switches(self):
+        node = self.connect(self.rdb(self.tp, "--scale", "60", "--roll-threshold", "80"))
+        self.h.ask(update("trade", trades(0, 10)))
+        self.eventually(lambda: node.ask(".sub.i").v == 1, "it has the update")
+        figures = node.ask("(.sub.live;.sub.rolled;.sub.scaled;.sub.start;.sub.scaleThreshold;.sub.rollThreshold)").py()
+        self.assertEqual(list(figures), [True, False, False, 0, 60.0, 80.0])
+        self.assertGreater(node.ask(".util.getMemUsage[]").v, 0)
+        self.assertEqual(node.ask(".aws.groupName").v, "")
+        self.assertEqual(node.ask(".aws.instanceId~.util.aws.getInstanceId[]").v, True)
+        for call in (".sub.roll[]", ".sub.clear .z.p", ".util.aws.scale `g", ".util.aws.terminate `i"):
+            with self.assertRaisesRegex(Exception, "nyi"):
+                node.ask(call)
+        with self.assertRaisesRegex(Exception, "noupdate"):
+            node.ask(".sub.live:0b")
+
+    def test_what_a_start_up_file_defines_under_such_a_name_counts(self):
+        own = self.directory / "own.q"
+        own.write_text(".sub.i:42\n.util.getMemUsage:{7}\n.sub.mine:`x\n")
+        node = self.connect(self.rdb(self.tp, "--load", own))
+        self.assertEqual([node.ask(text).v for text in (".sub.i", ".util.getMemUsage[]", ".sub.mine")], [42, 7, "x"])

@@ -338,7 +338,14 @@ fn updates_of_another_schema_are_rejected_whole_and_counted() {
     let state = node.until("the refusals", |state| state.updates_refused == 2);
     assert_eq!((state.windows[0].window.next, state.resyncs, state.updates_missing), (4, 0, 2));
     let policy = Params::new(Scale::At(60.0), 70.0).expect("thresholds");
-    let constants = Constants { node: sym("n1"), queue: sym("rdb"), port: 0, policy };
+    let constants = Constants {
+        node: sym("n1"),
+        queue: sym("rdb"),
+        port: 0,
+        policy,
+        instance: String::new(),
+        group: String::new(),
+    };
     let health = figures::health(&node.shared, &constants, &Limits::default(), &[]);
     let expected =
         "live, 2 updates of its windows were rejected: queries do not see them; the process log has the reasons";

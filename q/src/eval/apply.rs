@@ -108,7 +108,7 @@ impl Context<'_> {
                 if arity == 0 && matches!(arguments[..], [Value::Null]) {
                     arguments.clear();
                 }
-                if arguments.len() > arity {
+                if arguments.len() > arity.max(usize::from(self.host.native_most(*name).unwrap_or(0))) {
                     return Err(given::too_many(arity, arguments.len()));
                 }
                 self.host.call(*name, &arguments)

@@ -187,6 +187,11 @@ pub trait Host {
     /// Returns the number of parameters if `name` is a native function.
     fn native(&self, name: Sym) -> Option<u8>;
 
+    /// Returns the maximum number of arguments of a native function, if it has optional ones behind its parameters.
+    fn native_most(&self, name: Sym) -> Option<u8> {
+        self.native(name)
+    }
+
     /// Calls a native function.
     fn call(&mut self, name: Sym, arguments: &[Value]) -> Result<Value, QError>;
 

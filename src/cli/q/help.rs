@@ -55,7 +55,10 @@ fn all() -> Vec<Entry> {
     });
     let variables = values::VARIABLES.iter().zip(values::HOLDS);
     let variables = variables.map(|(name, holds)| Entry::new(PLANT, name, (*name).to_owned(), holds));
-    let node = rdb::scope::NAMES.iter().map(|(name, holds)| Entry::new("node", name, (*name).to_owned(), holds));
+    let node = rdb::scope::NAMES
+        .iter()
+        .chain(&rdb::paper_names::FIGURES)
+        .map(|(name, holds)| Entry::new("node", name, (*name).to_owned(), holds));
     entries().into_iter().chain(functions).chain(variables).chain(node).collect()
 }
 

@@ -82,9 +82,21 @@ impl Aws {
                 result => break result?,
             }
         };
-        Ok(Aws {
+        Ok(Aws::with(cloud, Identity { instance, group }))
+    }
+
+    /// For a process that changes the capacity of a group in which it is not; `identity` names the group and no instance.
+    ///
+    /// # Errors
+    /// There is no metadata service.
+    pub fn of_group(endpoints: Endpoints, identity: Identity) -> Result<Aws, FleetError> {
+        Ok(Aws::with(Cloud::open(endpoints)?, identity))
+    }
+
+    fn with(cloud: Cloud, identity: Identity) -> Aws {
+        Aws {
             cloud,
-            identity: Identity { instance, group },
+            identity,
             hooks: Hooks::default(),
             sightings: Sightings::default(),
             termination: Termination::default(),
@@ -93,7 +105,7 @@ impl Aws {
             leaving: false,
             terminating: None,
             released: false,
-        })
+        }
     }
 
     /// Region of the instance.

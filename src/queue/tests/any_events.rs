@@ -40,6 +40,10 @@ fn any_join() -> impl Strategy<Value = QueueEvent> {
     )
 }
 
+fn any_wake() -> impl Strategy<Value = Wake> {
+    prop_oneof![Just(Wake::Schedule), Just(Wake::FirstUpdate), Just(Wake::FirstQuery), Just(Wake::Calendar)]
+}
+
 fn any_subscribe() -> impl Strategy<Value = QueueEvent> {
     (0..12i32, any_queue()).prop_map(|(handle, queue)| {
         let Join { handle, subscription, ip, .. } = joining(handle, "");
@@ -67,10 +71,15 @@ fn any_event() -> impl Strategy<Value = QueueEvent> {
         }),
         1 => (handle(), any_queue()).prop_map(|(handle, queue)| QueueEvent::Forget { handle, queue: q(queue) }),
         1 => any_date().prop_map(|new_date| QueueEvent::DayEnd { new_date }),
-        1 => (handle(), prop::option::of(0..100u8)).prop_map(|(handle, memory)| {
-            let memory_percent = memory.map(f64::from);
-            QueueEvent::Status { handle, status: Status { memory_percent, roll_percent: Some(70.0), ..Status::default() } }
-        }),
+        3 => (handle(), prop::option::of(0..100u8), prop::option::of(0..4 * S), any::<bool>()).prop_map(
+            |(handle, memory, quiet_ns, is_new)| {
+                let (memory_percent, next) = (memory.map(f64::from), is_new.then_some(i(0)));
+                let status = Status { memory_percent, roll_percent: Some(70.0), quiet_ns, next, ..Status::default() };
+                QueueEvent::Status { handle, status }
+            }
+        ),
+        1 => Just(QueueEvent::Wake),
+        1 => (handle(), 0..80u64, any_date()).prop_map(|(handle, next, date)| QueueEvent::Written { handle, next: i(next), date }),
         2 => Just(QueueEvent::Tick),
         1 => Just(QueueEvent::Restored),
     ]
@@ -86,8 +95,12 @@ proptest! {
         schedule in prop::collection::vec((any_event(), 0..5u64, 0..S), 1..80),
         standbys_kept in 0..2usize,
         cut in 0..80u64,
+        sleeps in prop::option::of((any_wake(), 1..4 * S)),
     ) {
-        let mut b = Bench::with(Params { standbys_kept, lost_rows_max: 2, ..Params::default() });
+        // In half of the cases one of the two groups sleeps.
+        let (wake, idle_ns) = sleeps.unwrap_or((Wake::Schedule, i64::MAX));
+        let groups = sleeps.map(|_| b"g\0".to_vec()).into_iter().collect();
+        let mut b = Bench::with(Params { standbys_kept, lost_rows_max: 2, groups, wake, idle_ns, ..Params::default() });
         for (event, updates, ns) in schedule {
             b.now_ns += ns;
             b.publish(updates);
@@ -110,6 +123,7 @@ proptest! {
             }
         }
         b.pass(60 * S);
+        b.step(QueueEvent::Wake);
         let queues: Vec<QueueName> = b.queue.lines().keys().cloned().collect();
         for queue in &queues {
             for extra in 0..100 {

@@ -20,13 +20,13 @@ fn three_with(params: Params) -> Bench {
 }
 
 impl Bench {
-    fn day_end(&mut self) -> Vec<Action> {
+    pub fn day_end(&mut self) -> Vec<Action> {
         let actions = self.step(QueueEvent::DayEnd { new_date: Date(self.queue.date().0 + 1) });
         self.tip = 0;
         actions
     }
 
-    fn restart(&mut self) -> Vec<Action> {
+    pub fn restart(&mut self) -> Vec<Action> {
         self.queue = self.restored();
         self.step(QueueEvent::Restored)
     }

@@ -12,6 +12,8 @@ mod paper;
 mod random;
 mod rules;
 mod served;
+mod sleep;
+mod written;
 
 use super::journal::{Record, read};
 use super::*;

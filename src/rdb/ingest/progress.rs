@@ -52,9 +52,27 @@ pub(super) struct Progress {
     catch_up: Option<Duration>,
     /// When the node last became live.
     live_since: Option<Instant>,
+    queried: Queried,
+}
+
+/// Queries of clients as last seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queried {
+    count: u64,
+    /// When a query was last seen, or the process started.
+    at: Option<Instant>,
 }
 
 impl Progress {
+    /// Returns the time since the last query of a client, or since the first call; `count`: all messages of clients so far; `open`: those without an
+    /// answer.
+    pub fn quiet(&mut self, count: u64, open: u64, now: Instant) -> Duration {
+        let Queried { count: before, at } = self.queried;
+        let at = at.filter(|_| count == before && open == 0).unwrap_or(now);
+        self.queried = Queried { count, at: Some(at) };
+        now.saturating_duration_since(at)
+    }
+
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -47,6 +47,10 @@ impl Ingest {
                 self.step(PolicyEvent::Left);
                 Ok(())
             }
+            ToNode::Sleep => {
+                self.sleep();
+                Ok(())
+            }
             ToNode::Group { desired, joined } => {
                 let watches = !joined.is_empty();
                 self.requests.send(FleetRequest::Joined(joined));
@@ -255,6 +259,16 @@ impl Ingest {
         if was_replaying == Some(After::Feed) && is_native {
             self.link.post(FromNode::From { next: 0 });
         }
+    }
+
+    /// The cluster sleeps: drops the rows, which the log has, and ends.
+    fn sleep(&mut self) {
+        self.replays.stop();
+        tracing::info!(rows = self.intake.rows(), "the cluster sleeps: dropping all rows");
+        self.count_queries();
+        self.requests.send(FleetRequest::DayEnd);
+        self.step(PolicyEvent::Sleep);
+        self.day.ended();
     }
 
     /// Keeps the day's rows for the owner's `.u.end`, which a pool thread calls, as they are dropped here at once.

@@ -7,13 +7,18 @@ use crate::queue::{Status, UpdateIndex};
 use crate::rdb::policy::Phase;
 use crate::rdb::shared::{ShownWindow, State};
 use crate::rdb::windows::Window;
+use std::sync::atomic::Ordering;
 
 impl Ingest {
     pub(super) fn report(&mut self) {
         if !self.link.is_open() || self.link.dialect() != Some(Dialect::Elastick) {
             return;
         }
+        let (count, open) = (&self.shared.queries, &self.shared.queries_open);
+        let (count, open) = (count.load(Ordering::Relaxed), open.load(Ordering::SeqCst));
+        let quiet = self.progress.quiet(count, open, self.env.clock.now());
         let status = Status {
+            quiet_ns: Some(i64::try_from(quiet.as_nanos()).unwrap_or(i64::MAX)),
             memory_percent: Some(self.policy.memory_percent().unwrap_or(0.0)),
             scale_percent: match self.options.policy.scale() {
                 Scale::At(percent) => Some(percent),

@@ -310,7 +310,14 @@ fn an_old_writer_of_the_same_log_is_rejected_and_health_says_so() {
     let health = |node: &Ingest| {
         let name = |text: &str| crate::table::symbol::intern(text.as_bytes()).expect("room for a symbol");
         let policy = node.options.policy.clone();
-        let constants = crate::rdb::report::Constants { node: name("n1"), queue: name("rdb"), port: 0, policy };
+        let constants = crate::rdb::report::Constants {
+            node: name("n1"),
+            queue: name("rdb"),
+            port: 0,
+            policy,
+            instance: String::new(),
+            group: String::new(),
+        };
         crate::rdb::figures::health(&node.shared, &constants, &node.options.limits, &[])
     };
     assert!(health(&node).is_ok());

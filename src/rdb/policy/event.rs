@@ -27,6 +27,8 @@ pub enum PolicyEvent {
     Dropped,
     /// The tickerplant ends the day (`.u.end`).
     DayEnd,
+    /// The cluster sleeps: the node ends, as other nodes do after a day.
+    Sleep,
     /// The owner's `.u.end` has returned; see [`Policy::keep_day`].
     DaySaved,
     /// Number of rows in the tables.

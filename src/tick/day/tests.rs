@@ -5,7 +5,7 @@ const NOON_NS: i64 = 43_200_000_000_000;
 /// Days roll at midnight.
 fn calendar(now_ns: i64) -> Calendar {
     let today = now_ns.div_euclid(DAY_NS);
-    Calendar { today: Date(i32::try_from(today).unwrap()), next_roll_ns: (today + 1) * DAY_NS }
+    Calendar::daily(Date(i32::try_from(today).unwrap()), (today + 1) * DAY_NS)
 }
 
 /// Both clocks, in agreement.

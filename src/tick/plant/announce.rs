@@ -1,11 +1,21 @@
 //! What the tickerplant logs about itself at its start and at its end.
 
 use super::Plant;
+use super::messages::encoded;
 use crate::log::LogWriter;
 use crate::metrics::health::grouped;
+use crate::net::Links;
+use crate::protocol::ToNode;
 use crate::tick::schema_file::Source;
 
 impl Plant {
+    /// Sends nodes `Bye`, on which they look for a tickerplant again.
+    pub(super) fn announce_end(&mut self, reason: &str, ctl: &mut dyn Links) {
+        let bye = encoded(&ToNode::Bye { reason: reason.to_string() });
+        let nodes = self.queue.nodes().filter_map(|(handle, _)| ctl.by_handle(handle.0));
+        nodes.collect::<Vec<_>>().into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
+    }
+
     /// Logs the tables and where they come from, where updates are logged, and when the day ends.
     pub fn log_start(&self, schema: &Source) {
         let columns = |table: &crate::tick::core::schema::TableSpec| {

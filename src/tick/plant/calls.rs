@@ -39,6 +39,16 @@ pub fn is_roll_lambda(source: &[u8]) -> bool {
     bare == b"{.u.asg.roll[.z.w;x]}"
 }
 
+fn queue_adds_itself() -> QError {
+    let text = "the queue makes the longest-waiting subscriber live by itself: join with .u.asg.sub[tables;symbols;queue], or subscribe \
+                outside the queue with .u.sub";
+    QError::with("nyi", text)
+}
+
+fn no_date() -> QError {
+    QError::with("type", ".u.end takes a non-null date")
+}
+
 impl Plant {
     /// Calls a function of `.u`.
     ///
@@ -53,17 +63,20 @@ impl Plant {
         ctl: &mut dyn Links,
     ) -> Result<Called, QError> {
         let row = functions::find(name).ok_or_else(|| QError::signal(name))?;
-        let parameters = row.arity();
+        let (parameters, conn) = (row.arity_most(), caller.conn);
         if args.len() > usize::from(parameters) && row.function != Function::Upd {
             return Err(QError::with("rank", format!("{} takes {parameters} arguments", row.name)));
         }
-        self.permit(row, caller.conn, ctl)?;
+        self.permit(row, conn, ctl)?;
         points::message(Boundary::TickTakes, row.name);
         self.begin_iteration(ctl);
-        let conn = caller.conn;
         match row.function {
             Function::Sub => return self.sub(args, conn, writer, ctl).map(|()| Called::Put),
             Function::Add => return self.add(args, conn, writer, ctl).map(|()| Called::Put),
+            Function::SubInner => return self.sub_inner(args, conn, writer, ctl).map(|()| Called::Put),
+            Function::QueueAdd => return Err(queue_adds_itself()),
+            Function::Wake => return self.wake(writer, ctl),
+            Function::Written => return self.written(args, conn, writer, ctl),
             Function::Upd => {
                 match self.update_called(args, conn, ctl)? {
                     None => writer.null(),
@@ -74,6 +87,7 @@ impl Plant {
             Function::Seq => return self.last_sequence(args, conn, writer, ctl),
             Function::Confirm => return Ok(self.confirm(conn, writer, ctl)),
             Function::State => return Ok(self.put_state(writer, ctl)),
+            Function::Calendar => return self.put_calendar(args, writer),
             Function::Owners => return Ok(self.put_owners(writer)),
             Function::FailOver => self.hand_over(args)?,
             Function::Evict => self.evict(args, conn, ctl)?,
@@ -99,10 +113,7 @@ impl Plant {
                 return Ok(Called::PutWhenDurable);
             }
             Function::Del => self.del(args, conn, ctl)?,
-            Function::End => {
-                let date = date_argument(args).ok_or(QError::with("type", ".u.end takes a non-null date"))?;
-                self.send_end(date, ctl);
-            }
+            Function::End => self.send_end(date_argument(args).ok_or_else(no_date)?, ctl),
             Function::EndOfDay => {
                 // As in kdb+tick, any other argument is ignored.
                 let force = args.first().and_then(View::text) == Some(b"force");
@@ -118,7 +129,7 @@ impl Plant {
                 own_handle(row.name, of, conn, ctl)?;
                 self.asg_roll(of, count, ctl)?;
             }
-            Function::QueueEnd => {}
+            Function::QueueEnd | Function::QueueClose => {}
             Function::From
             | Function::Stream
             | Function::Rolling

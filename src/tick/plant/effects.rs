@@ -50,6 +50,22 @@ impl Plant {
         }
     }
 
+    /// Requests nodes of a group from the fleet.
+    fn request_nodes(&self, group: &[u8], desired: usize) {
+        match &self.nodes {
+            Some(nodes) => nodes.request(group, desired),
+            None => tracing::error!(group = %group.escape_ascii(), "no fleet to request nodes from"),
+        }
+    }
+
+    /// Wakes queues that sleep once an update has arrived.
+    pub(super) fn wake_for_updates(&mut self, ctl: &mut dyn Links) {
+        let tip = UpdateIndex(self.feed.tip().index);
+        if self.queue.core().wakes_beyond().is_some_and(|at| at < tip) {
+            self.queue_tick(ctl);
+        }
+    }
+
     /// Removes a closed connection from its queue.
     pub(super) fn leave_queue(&mut self, conn: ConnId, ctl: &mut dyn Links) {
         if self.queue.disconnected(handle(conn)) {
@@ -79,6 +95,9 @@ impl Plant {
         let stepped = self.queue.step(event, At { tip, now: self.time.now(), log: self.log.path() });
         for effect in stepped.effects {
             self.carry_out(effect, request, ctl);
+        }
+        for (group, desired) in stepped.requests {
+            self.request_nodes(&group, desired);
         }
         stepped.refused.map(|reason| {
             if let QueueError::TooManySubscribers(_) = reason {

@@ -11,6 +11,7 @@ use crate::tick::lease;
 use crate::tick::retention::Retention;
 use crate::tick::space::Space;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// States of a queue's subscribers in the metrics; each is exported, even if 0.
 const STATES: [&str; 8] = ["waiting", "live", "rebuilding", "taking", "rolled", "leaving", "lost", "away"];
@@ -115,6 +116,11 @@ impl Plant {
             snapshot.none(id);
         }
         snapshot.set(Id::Queues, queues.len());
+        snapshot.set(Id::QueuesAsleep, self.queue.core().sleeping());
+        if let Some(nodes) = &self.nodes {
+            snapshot.set(Id::NodesRequested, nodes.counters.granted.load(Ordering::Relaxed));
+            snapshot.set(Id::NodeRequestsFailed, nodes.counters.failed.load(Ordering::Relaxed));
+        }
         snapshot.set(Id::QueuesWithoutLive, queues.values().filter(|queue| !queue.live).count());
         snapshot.set(Id::WindowsLost, queues.values().map(|queue| queue.windows_lost).sum::<usize>());
         for (name, queue) in &queues {

@@ -9,11 +9,13 @@ use crate::protocol::names;
 pub enum Function {
     Sub,
     Add,
+    SubInner,
     Del,
     Upd,
     Seq,
     Confirm,
     State,
+    Calendar,
     FailOver,
     End,
     EndOfDay,
@@ -24,6 +26,10 @@ pub enum Function {
     QueueSubscribe,
     QueueRoll,
     QueueEnd,
+    QueueAdd,
+    QueueClose,
+    Wake,
+    Written,
     Nonce,
     Prove,
     Join,
@@ -69,7 +75,7 @@ const OPERATOR: Option<Role> = Some(Role::Operator);
 const NODE: Option<Role> = Some(Role::Node);
 
 /// In the order in which `.u` lists them.
-pub const FUNCTIONS: [Row; 32] = [
+pub const FUNCTIONS: [Row; 38] = [
     row(
         Function::Sub,
         ".u.sub",
@@ -82,7 +88,14 @@ pub const FUNCTIONS: [Row; 32] = [
         ".u.add",
         &["table", "symbols"],
         SUBSCRIBE,
-        "adds symbols to the connection's subscription to the table",
+        "adds symbols to the connection's subscription to the table; with a third argument, as in the paper, to that of a handle",
+    ),
+    row(
+        Function::SubInner,
+        ".u.subInner",
+        &["table", "symbols", "handle"],
+        SUBSCRIBE,
+        "as `.u.sub`, for a handle: the paper's; another's handle needs the role operator",
     ),
     row(Function::Del, ".u.del", &["table", "handle"], SUBSCRIBE, "ends a subscription"),
     row(Function::Upd, ".u.upd", &["table", "data"], PUBLISH, "publishes an update"),
@@ -106,6 +119,13 @@ pub const FUNCTIONS: [Row; 32] = [
         &[],
         None,
         "returns whether this tickerplant is active, the lease, the epoch, the updates in the log, who is active where, and what endangers that",
+    ),
+    row(
+        Function::Calendar,
+        ".u.calendar",
+        &["date"],
+        None,
+        "returns whether a date is a trading day of `--calendar`, when its market opens, closes and its day ends, and the next trading day; of today: `.u.calendar[]`",
     ),
     row(
         Function::FailOver,
@@ -147,6 +167,34 @@ pub const FUNCTIONS: [Row; 32] = [
         "rolls, in the paper's protocol: the number of messages received",
     ),
     row(Function::QueueEnd, ".u.asg.end", &["date"], NODE, "does nothing: the queue's day ends with the tickerplant's"),
+    row(
+        Function::QueueAdd,
+        ".u.asg.add",
+        &["tables", "symbols", "handle"],
+        NODE,
+        "is rejected: the queue alone makes a subscriber live",
+    ),
+    row(
+        Function::QueueClose,
+        ".u.asg.zpc",
+        &["handle"],
+        NODE,
+        "does nothing: the queue sees by itself that a connection has closed",
+    ),
+    row(
+        Function::Wake,
+        names::WAKE,
+        &[],
+        Some(Role::Query),
+        "wakes queues that sleep: as many nodes are requested as the log of the day needs; returns their number and when they are ready",
+    ),
+    row(
+        Function::Written,
+        names::WRITTEN,
+        &["date", "next"],
+        OPERATOR,
+        "says that another process has the rows of all updates before an index: nodes that hold nothing else drop them and end; a null index only asks. Returns the index",
+    ),
     row(Function::Nonce, names::NONCE, &[], None, "returns random bytes for the proof of a node"),
     row(
         Function::Prove,
@@ -215,7 +263,7 @@ pub const FUNCTIONS: [Row; 32] = [
 impl Row {
     /// Whether it is a message between tickerplant and node, and no q.
     pub fn is_protocol(&self) -> bool {
-        matches!(self.role, None | Some(Role::Node)) && self.function != Function::State
+        matches!(self.role, None | Some(Role::Node)) && !matches!(self.function, Function::State | Function::Calendar)
     }
 
     /// Whether it changes data: what kdb+'s `-b` forbids. A subscription only changes what its own connection receives.
@@ -229,6 +277,7 @@ impl Row {
                 | Function::Retry
                 | Function::Discard
                 | Function::Timer
+                | Function::Written
         )
     }
 
@@ -240,12 +289,14 @@ impl Row {
                 | Function::Seq
                 | Function::Confirm
                 | Function::State
+                | Function::Calendar
                 | Function::Owners
                 | Function::Nonce
                 | Function::From
                 | Function::Stream
                 | Function::Status
                 | Function::QueueEnd
+                | Function::QueueClose
                 | Function::FollowChecksums
                 | Function::FollowCopy
         )
@@ -257,9 +308,14 @@ impl Row {
         matches!(self.function, Function::Rolling | Function::Proved | Function::Leaving | Function::QueueRoll)
     }
 
-    /// Maximum number of arguments: a function without parameters is called with `::`.
+    /// Number of arguments, by which q decides between a call and a projection: a function without parameters is called with `::`.
     pub fn arity(&self) -> u8 {
         u8::try_from(self.parameters.len()).unwrap_or(u8::MAX).max(1)
+    }
+
+    /// Maximum number of arguments of a call from an expression: the paper's `.u.add` has one more than kdb+tick's.
+    pub fn arity_most(&self) -> u8 {
+        self.arity().saturating_add(u8::from(self.function == Function::Add))
     }
 }
 

@@ -39,7 +39,7 @@ impl Plant {
         let is_urgent = |space: &(u64, String)| space.0 < VERY_LOW_PERCENT;
         let (urgent, low) = (space.clone().filter(is_urgent), space.filter(|space| !is_urgent(space)));
         health.degrade_if("disk nearly full", urgent.map(|(_, text)| text));
-        for (name, line) in self.queue.core().lines() {
+        for (name, line) in self.queue.core().lines().iter().filter(|(_, line)| !self.queue.core().is_asleep(line)) {
             self.add_queue(name, line, &mut health);
         }
         health.degrade_if("disk", low.map(|(_, text)| text));
@@ -72,7 +72,10 @@ impl Plant {
                 (format!("live node {label} of queue {name} is disconnected"), then)
             }
             None => {
-                let then = "start another node, or see why the fleet does not".to_string();
+                let then = match self.queue.core().first_requested() {
+                    0 => "start another node, or see why the fleet does not".to_string(),
+                    nodes => format!("{nodes} nodes in all are requested from --node-fleet; see the log if none comes"),
+                };
                 (format!("no live node in queue {name}{full}"), then)
             }
         };

@@ -26,6 +26,7 @@ mod member;
 mod members;
 mod merging;
 mod messages;
+mod options;
 mod owners;
 pub mod permit;
 mod proofs;
@@ -42,21 +43,25 @@ mod state;
 mod stats;
 mod subscribe;
 mod timekeeper;
+mod trading;
 pub mod values;
 pub mod variables;
 mod verification;
+mod wake;
+mod written;
 
 pub use copies::OwnLease;
+pub use options::{PlantOptions, StartError};
 pub use state::HandOver;
 pub use stats::Stats;
 
 use super::catchup;
 use super::core::batch::Batch;
 use super::core::schema::Tables;
-use super::day::ClockLimits;
 use super::feed::{Feed, FeedLimits};
 use super::follow::serve::Place;
-use super::logged_schema::{LoggedSchemaError, Reading};
+use super::logged_schema::Reading;
+use super::node_fleet::NodeFleet;
 use super::publishers::{PublisherLimits, Publishers};
 use super::quarantine::Quarantine;
 use super::quarantine::keeper::Keeper;
@@ -65,14 +70,12 @@ use super::sequence_state::{self, Restored, SequenceState};
 use super::subscriptions::Subscriptions;
 use crate::access::member::ClusterSecret;
 use crate::audit::{Entry, Sums, readable};
-use crate::config::units::RollTime;
-use crate::config::{Damage, Durability, Limits, ReplicaMissing, RequiredMount};
+use crate::config::Limits;
 use crate::election::Tenure;
 use crate::env::Env;
-use crate::log::{self, Locked, LogError, LogOptions, LogWriter, Waker};
+use crate::log::{self, Locked, LogWriter, Waker};
 use crate::net::{ConnId, Links};
-use crate::protocol::ToNode;
-use crate::queue::{Date, Params};
+use crate::queue::Date;
 use bytes::Bytes;
 use catching_up::CatchUp;
 use followers::Followers;
@@ -81,7 +84,6 @@ use leaving::Departure;
 use log_side::LogSide;
 use members::Members;
 use merging::Merging;
-use messages::encoded;
 use queue::QueueShell;
 use schema::Schemas;
 use slow::SlowConsumers;
@@ -90,55 +92,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use timekeeper::Timekeeper;
+use trading::MarketOpen;
 use verification::Verification;
-
-/// Options of a tickerplant.
-pub struct PlantOptions {
-    pub src: String,
-    /// Directory of the logs; `None` disables logging.
-    pub dir: Option<PathBuf>,
-    /// Where this process is reached, `HOST:PORT`, for clients of a passive tickerplant.
-    pub address: Option<String>,
-    /// URL of the lease that decides which of several tickerplants is active; `None` if this is the only one.
-    pub lease: Option<String>,
-    /// The lease, unless the lock of the log is.
-    pub tenure: Option<Arc<Tenure>>,
-    /// The same with the own copy of the log, where each tickerplant has one.
-    pub copy: Option<OwnLease>,
-    pub durability: Durability,
-    /// Under durability `replica`: how long to wait for followers, and what happens then.
-    pub replica_timeout: Duration,
-    pub replica_missing: ReplicaMissing,
-    pub damage: Damage,
-    /// Days for which past logs are kept; `None` keeps all.
-    pub keep_days: Option<u32>,
-    /// Required mount of the log's directory.
-    pub mount: RequiredMount,
-    /// Batch mode: publishing interval.
-    pub batch: Option<Duration>,
-    pub roll: RollTime,
-    /// Date confirmed by the operator (`--today`).
-    pub today: Option<Date>,
-    /// Clients may not change data, unless a users file says so (`-b`).
-    pub block_writes: bool,
-    /// Values of other types are converted where nothing is lost (`--coerce`).
-    pub coerce: bool,
-    /// The secret that nodes must know to join; `None` if the role is enough.
-    pub secret: Option<ClusterSecret>,
-    pub limits: Limits,
-    pub queue: Params,
-}
-
-/// Why a tickerplant cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error(transparent)]
-    Schema(#[from] LoggedSchemaError),
-    #[error("cannot start: {0}")]
-    Io(#[from] io::Error),
-}
 
 /// State of the tickerplant. Each part owns its fields; what touches several parts is in the files of the operations.
 pub struct Plant {
@@ -183,6 +138,9 @@ pub struct Plant {
     /// The lease was over at the beginning of this iteration.
     is_over: bool,
     departure: Departure,
+    /// Requests the first nodes of queues without nodes.
+    nodes: Option<NodeFleet>,
+    market: MarketOpen,
 }
 
 impl super::feed::Outboxes<ConnId> for dyn Links + '_ {
@@ -230,37 +188,6 @@ fn feed_limits(limits: &Limits) -> FeedLimits {
     }
 }
 
-impl PlantOptions {
-    /// Returns the limits within which the wall clock is trusted.
-    fn clock_limits(&self) -> ClockLimits {
-        let ns = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
-        let Limits { clock_jump_ns, clock_start_ns, .. } = self.limits;
-        ClockLimits { jump_ns: ns(clock_jump_ns), pause_ns: ns(clock_start_ns), today: self.today }
-    }
-
-    /// Returns the options of the log in this directory.
-    ///
-    /// # Errors
-    /// A relative directory if the working directory cannot be read.
-    pub fn log(&self, env: &Env, dir: &Path, waker: &Waker) -> io::Result<LogOptions> {
-        Ok(LogOptions {
-            env: env.clone(),
-            dir: std::path::absolute(dir)?,
-            src: self.src.clone(),
-            durability: self.durability,
-            damage: self.damage,
-            mount: self.mount.clone(),
-            epoch: None,
-            address: self.address.clone(),
-            limits: self.limits.codec(),
-            chunk_bytes: chunk_bytes(&self.limits),
-            buffer_bytes: size(self.limits.log_buffer_bytes),
-            // The event loop checks the durable tip in every iteration.
-            waker: Some(Arc::clone(waker)),
-        })
-    }
-}
-
 impl Plant {
     /// Opens the log and journal of the day, repairs a torn end left by a crash, and starts the threads.
     ///
@@ -287,7 +214,7 @@ impl Plant {
     ) -> Result<Plant, StartError> {
         let place = |dir: &PathBuf| Place { dir: dir.clone(), src: options.src.clone() };
         let newest = options.dir.as_ref().and_then(|dir| Some(Date(*place(dir).dates(&*env.disk).ok()?.last()?)));
-        let time = Timekeeper::start(&env.clock, options.roll.clone(), newest, options.clock_limits());
+        let time = Timekeeper::start(&env.clock, options.clock(), newest, options.clock_limits());
         let is_past = time.is_due();
         let log = match (&options.dir, locked) {
             (Some(dir), Some(locked)) => {
@@ -313,6 +240,7 @@ impl Plant {
             followers,
         )?;
         (plant.coerce, plant.address, plant.lease, plant.tenure) = (coerce, address, lease, tenure);
+        plant.nodes = options.nodes;
         plant.keeper = Keeper::open(&plant.env, dir.as_deref(), &src, &mut plant.quarantine, waker);
         if is_restored {
             plant.restored();
@@ -381,6 +309,8 @@ impl Plant {
             tenure: None,
             is_over: false,
             departure: Departure::default(),
+            nodes: None,
+            market: MarketOpen::default(),
         })
     }
 
@@ -434,6 +364,7 @@ impl Plant {
     /// Ends the event-loop iteration: logs and publishes its updates.
     pub fn end_iteration(&mut self, ctl: &mut dyn Links) {
         self.settle(ctl);
+        self.wake_for_updates(ctl);
         self.catch_up.close_unused(self.feed.behind());
         self.time.end_iteration();
     }
@@ -469,6 +400,7 @@ impl Plant {
             self.flush_merged(ctl);
             self.merging.flushed(ctl.now());
         }
+        self.wake_for_market(ctl);
         if self.queue_is_due() {
             self.queue_tick(ctl);
         }
@@ -572,13 +504,6 @@ impl Plant {
         while let Some((request, answer)) = self.held.next(|_| true) {
             ctl.reply(request, answer);
         }
-    }
-
-    /// Sends nodes `Bye`, on which they look for a tickerplant again.
-    fn announce_end(&mut self, reason: &str, ctl: &mut dyn Links) {
-        let bye = encoded(&ToNode::Bye { reason: reason.to_string() });
-        let nodes = self.queue.nodes().filter_map(|(handle, _)| ctl.by_handle(handle.0));
-        nodes.collect::<Vec<_>>().into_iter().for_each(|conn| ctl.send(conn, bye.clone()));
     }
 
     /// Returns the log's file handle as kdb+ has it; empty without a log.

@@ -330,7 +330,11 @@ impl Plant {
         if lost > 0 {
             text.push_str(&format!(" and {lost} lost"));
         }
-        if tip > 0 && nodes == 0 && self.feed.subscribers().next().is_none() {
+        let sleeping = self.queue.core().sleeping();
+        if sleeping > 0 {
+            let queues = counted(sleeping, "queue sleeps", "queues sleep");
+            text.push_str(&format!("; {queues}: the log has the updates, and .u.asg.wake[] starts the nodes"));
+        } else if tip > 0 && nodes == 0 && self.feed.subscribers().next().is_none() {
             text.push_str("; no node and no subscriber receives them, so they cannot be queried");
         }
         text

@@ -111,6 +111,7 @@ impl QueueShell {
         for action in self.queue.step(event, at.tip, at.now) {
             match self.record(action, at.log) {
                 Some(Action::Refused { reason, .. }) => stepped.refused = Some(reason),
+                Some(Action::Request { group, desired }) => stepped.requests.push((group, desired)),
                 Some(action) => stepped.effects.extend(self.effect(action, at.now)),
                 None => {}
             }
@@ -164,6 +165,7 @@ impl QueueShell {
             }
             Action::Drop { handle } => (handle, What::Send(ToNode::Drop)),
             Action::Left { handle } => (handle, What::Send(ToNode::Left)),
+            Action::Sleep { handle } => (handle, What::Send(ToNode::Sleep)),
             Action::EndOfDay { handle, date } => (handle, What::Send(ToNode::End { date: date.0 })),
             Action::Group { handle, desired, joined } => {
                 let joined = joined.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -174,7 +176,11 @@ impl QueueShell {
                 tracing::info!(%queue, missing, desired, "nodes are missing; requesting more from the fleet");
                 (via?, What::Send(ToNode::Need { desired: capped(desired), missing: capped(missing) }))
             }
-            Action::Journal(_) | Action::Refused { .. } | Action::Note(_) | Action::Alarm(_) => return None,
+            Action::Journal(_)
+            | Action::Refused { .. }
+            | Action::Request { .. }
+            | Action::Note(_)
+            | Action::Alarm(_) => return None,
         };
         Some(Effect { to, what })
     }

@@ -24,7 +24,7 @@ impl Plant {
             tracing::warn!(%reason, ".u.endofday rejected");
             return Err(QError::signal(format!("limit: {reason}")));
         }
-        self.drive_day(DayEvent::Manual, ctl);
+        self.drive_day(self.time.ended_by_hand(), ctl);
         match self.log.roll_held() {
             Some(reason) => Err(QError::signal(format!("os: {reason}"))),
             None => Ok(()),
@@ -48,8 +48,9 @@ impl Plant {
         match action {
             Action::Flush { to, days_left_out, .. } => {
                 tracing::info!(updates = self.batch.tip(), "the day ends");
-                if days_left_out > 0 {
-                    tracing::warn!(days = days_left_out, next = %to, "days before the next one have no log");
+                let days = self.time.days_left_out(to, days_left_out);
+                if days > 0 {
+                    tracing::warn!(days, next = %to, "days before the next one have no log");
                 }
                 self.flush_merged(ctl);
             }

@@ -33,6 +33,13 @@ fn no_table(name: &[u8]) -> QError {
     }
 }
 
+/// Returns the connection with a handle that a call names: its own, or as an operator any.
+fn named_handle(function: &str, handle: &View<'_>, caller: ConnId, ctl: &dyn Links) -> Result<ConnId, QError> {
+    let of = handle_argument(handle).ok_or(QError::with("type", "a handle must be an int"))?;
+    own_handle(function, of, caller, ctl)?;
+    ctl.by_handle(of).ok_or_else(|| QError::with("domain", format!("handle {of} is not open")))
+}
+
 impl Plant {
     /// `.u.sub[t;s]`: replaces the subscription of a table, or of all tables. Writes u.q's result to the response.
     ///
@@ -58,10 +65,26 @@ impl Plant {
         Ok(())
     }
 
-    /// `.u.add[t;s]`: adds to the subscription of a table.
+    /// The paper's `.u.subInner[t;s;h]`: as [`Plant::sub`] for a handle, with the permissions of its user.
     ///
     /// # Errors
-    /// An unknown table is signalled by its name.
+    /// As [`Plant::sub`]; `access` for another's handle, `domain` for one that is not open.
+    pub fn sub_inner(
+        &mut self,
+        args: &[View<'_>],
+        caller: ConnId,
+        writer: &mut Writer<'_>,
+        ctl: &mut dyn Links,
+    ) -> Result<(), QError> {
+        let [table, symbols, handle] = args else { return Err(QError::named("rank")) };
+        let conn = named_handle(".u.subInner", handle, caller, ctl)?;
+        self.sub(&[*table, *symbols], conn, writer, ctl)
+    }
+
+    /// `.u.add[t;s]`: adds to the subscription of a table. The paper's `.u.add[t;s;h]` does so for a handle.
+    ///
+    /// # Errors
+    /// An unknown table is signalled by its name; `access` for another's handle, `domain` for one that is not open.
     pub fn add(
         &mut self,
         args: &[View<'_>],
@@ -69,6 +92,11 @@ impl Plant {
         writer: &mut Writer<'_>,
         ctl: &mut dyn Links,
     ) -> Result<(), QError> {
+        let (args, handle) = args.split_at_checked(2).unwrap_or((args, &[]));
+        let conn = match handle {
+            [handle] => named_handle(".u.add", handle, conn, ctl)?,
+            _ => conn,
+        };
         let (table, requested) = self.table_and_symbols(args)?;
         let table = table.ok_or(QError::with("type", ".u.add takes the name of a table"))?;
         self.subscribe(Some(table), &requested, false, conn, ctl)?;

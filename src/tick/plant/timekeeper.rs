@@ -1,6 +1,6 @@
 //! Time of the tickerplant: the time of an event-loop iteration, the monotonic clock of the queue, and the day with the clock that ends it.
 
-use crate::config::units::RollTime;
+use crate::config::{TradingCalendar, before};
 use crate::queue::{Date, Now};
 use crate::sys::clock as sys_clock;
 use crate::tick::clock::{self, Clock, Steady};
@@ -38,11 +38,10 @@ impl Timekeeper {
     /// Starts in the day of the newest log, or in today's.
     pub fn start(
         clock: &Arc<dyn sys_clock::Clock>,
-        roll: RollTime,
+        zone: Clock,
         newest_log: Option<Date>,
         clock_limits: ClockLimits,
     ) -> Timekeeper {
-        let zone = Clock::new(roll);
         let now = clock::of_day(&**clock);
         let day = Day::start(newest_log, zone.calendar(now.wall_ns), now, clock_limits);
         let steady = Steady::start(clock);
@@ -155,6 +154,39 @@ impl Timekeeper {
         Some(format!("day {date} is already {words} ahead of the clock; {otherwise}"))
     }
 
+    /// Returns the event with which a client ends the day.
+    pub fn ended_by_hand(&self) -> DayEvent {
+        match self.zone.trading_days() {
+            Some(_) => DayEvent::ManualTo(self.zone.next_after(self.day.date())),
+            None => DayEvent::Manual,
+        }
+    }
+
+    /// Returns how many of the days between two logs should have one: with a calendar, the trading days.
+    pub fn days_left_out(&self, to: Date, dates: u32) -> usize {
+        let (from, to) = (clock::civil_date(self.day.date()), clock::civil_date(to));
+        let dates = usize::try_from(dates).unwrap_or(usize::MAX);
+        self.zone.trading_days().map_or(dates, |trading| trading.trading_between(from, to))
+    }
+
+    /// Returns the trading days, if there is a calendar.
+    pub fn trading_days(&self) -> Option<&TradingCalendar> {
+        self.zone.trading_days()
+    }
+
+    /// Returns whether the market of the current day is about to open or has opened: from `prepare` before the open on.
+    pub fn is_preparing(&self) -> bool {
+        let Some(trading) = self.zone.trading_days() else { return false };
+        let session = trading.session(clock::civil_date(self.day.date()));
+        let from_ns = clock::from_2000_ns(before(session.open, trading.prepare));
+        self.day.time_ns(clock::of_day(&*self.clock)) >= from_ns
+    }
+
+    /// Returns today's date, by the clock by which days end.
+    pub fn today(&self) -> Date {
+        self.calendar(clock::of_day(&*self.clock)).today
+    }
+
     /// Passes an event to the day. Returns the next action to carry out.
     pub fn step(&mut self, event: DayEvent) -> Option<Action> {
         self.day.step(event, clock::of_day(&*self.clock))
@@ -214,7 +246,7 @@ mod tests {
         let today = Clock::new(roll()).calendar(clock::utc_now_ns(&*clock)).today;
         let day_ns = proto::time::DAY_NS;
         let clock_limits = ClockLimits { jump_ns: 2 * day_ns, pause_ns: 9 * day_ns, today: None };
-        Timekeeper::start(&clock, roll(), Some(newest_log(today)), clock_limits)
+        Timekeeper::start(&clock, Clock::new(roll()), Some(newest_log(today)), clock_limits)
     }
 
     #[test]

@@ -105,7 +105,12 @@ fn text<T>(result: &Result<T, QError>) -> String {
 fn call(row: &Row, args: &[View<'_>]) -> Call {
     let named = matches!(
         row.function,
-        Function::Sub | Function::Add | Function::Del | Function::Schema | Function::QueueSubscribe
+        Function::Sub
+            | Function::Add
+            | Function::SubInner
+            | Function::Del
+            | Function::Schema
+            | Function::QueueSubscribe
     );
     let tables = args.first().filter(|_| named).map(names).unwrap_or_default();
     let bytes_in = args.iter().map(|arg| arg.raw().len() as u64).sum();

@@ -2,7 +2,7 @@
 
 use crate::log::Proof;
 use crate::protocol::ToNode;
-use crate::queue::{Date, Handle, Now, QueueError, Subscription, UpdateIndex, Window};
+use crate::queue::{Date, Handle, Now, QueueError, Subscription, Symbol, UpdateIndex, Window};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub struct At<'a> {
 pub struct Stepped {
     /// To be carried out in this order.
     pub effects: Vec<Effect>,
+    /// Groups of which at least so many instances are to be requested.
+    pub requests: Vec<(Symbol, usize)>,
     /// Why the event was rejected.
     pub refused: Option<QueueError>,
 }

@@ -1,0 +1,265 @@
+//! Sleep and wake: a queue without nodes, whose updates only the log holds, and the requests for the first nodes that follow.
+//!
+//! A node requests its own successor, so a queue without nodes has nobody to request the first one. For the groups in
+//! [`super::Params::groups`] the tickerplant does ([`Action::Request`]). A queue of such a group falls asleep at the end of a day
+//! ([`Wake`]), or when it was idle for [`super::Params::idle_ns`]: each of its nodes gets [`Action::Sleep`], drops its rows and ends. The
+//! windows that they held are lost ones, so that the nodes of the wake-up rebuild them, each one of them.
+
+use super::event::{Action, Status};
+use super::ids::{Handle, QueueName, Symbol, UpdateIndex};
+use super::leave;
+use super::note::Note;
+use super::table::{FirstRequest, Kind, Line, Queue, State, Subscriber, SubscriberId};
+use crate::config::Wake;
+use std::collections::BTreeMap;
+
+/// A node that answered a query within this time wakes its queue, nanoseconds: it reports every second.
+const RECENT_NS: i64 = 2_000_000_000;
+
+impl Queue {
+    /// Whether the tickerplant requests the first nodes of a group.
+    fn has_group(&self, group: &Symbol) -> bool {
+        self.params.groups.contains(group)
+    }
+
+    /// Whether a queue sleeps: it has no nodes on purpose.
+    pub fn is_asleep(&self, line: &Line) -> bool {
+        line.asleep.is_some() && line.group.as_ref().is_some_and(|group| self.has_group(group))
+    }
+
+    /// Returns the number of queues that sleep.
+    pub fn sleeping(&self) -> usize {
+        self.lines.values().filter(|line| self.is_asleep(line)).count()
+    }
+
+    /// Returns the number of instances that the tickerplant has requested and that have not come yet; 0 if a node is there to request them.
+    pub fn first_requested(&self) -> usize {
+        self.first_requests.values().map(|request| request.desired).sum()
+    }
+
+    /// Returns the tip beyond which the next update wakes a queue: step [`super::QueueEvent::Tick`] then. `None` if no update does.
+    pub fn wakes_beyond(&self) -> Option<UpdateIndex> {
+        if !self.update_wakes() {
+            return None;
+        }
+        let asleep = self.lines.values().filter(|line| self.is_asleep(line)).filter_map(|line| line.asleep);
+        let is_first = self.wakes_first()
+            && self.tip == UpdateIndex::default()
+            && self.params.groups.iter().any(|group| self.is_unknown(group));
+        asleep.chain(is_first.then(UpdateIndex::default)).min()
+    }
+
+    /// Returns when a day's first node starts.
+    pub fn wakes_by(&self) -> Wake {
+        self.params.wake
+    }
+
+    /// Whether a day's first update wakes a group that never had a node.
+    fn wakes_first(&self) -> bool {
+        matches!(self.params.wake, Wake::FirstUpdate | Wake::Calendar)
+    }
+
+    fn update_wakes(&self) -> bool {
+        self.params.wake != Wake::FirstQuery && !self.params.groups.is_empty()
+    }
+
+    /// Whether no queue has had a node of this group.
+    fn is_unknown(&self, group: &Symbol) -> bool {
+        !self.lines.values().any(|line| line.group.as_ref() == Some(group))
+    }
+
+    /// Somebody wants to query, or a market is about to open: wakes all queues.
+    pub(super) fn wake(&mut self, out: &mut Vec<Action>) {
+        self.active_ns = self.now_ns;
+        self.ending.clear();
+        for (queue, line) in &mut self.lines {
+            if line.asleep.take().is_some() {
+                out.push(Action::Note(Note::new("waking the queue: its nodes are wanted").queue(queue)));
+            }
+        }
+        let unknown: Vec<Symbol> = self.params.groups.iter().filter(|group| self.is_unknown(group)).cloned().collect();
+        self.waking.extend(unknown);
+    }
+
+    /// Notes which group serves which queue, wakes queues that an update has arrived for, and lets idle ones sleep.
+    pub(super) fn sleep_or_wake(&mut self, out: &mut Vec<Action>) {
+        if self.params.groups.is_empty() {
+            return;
+        }
+        let served: Vec<(QueueName, Symbol)> = self
+            .subscribers
+            .iter()
+            .filter_map(|s| Some((s.queue.clone(), s.group.clone()?)))
+            .filter(|(_, group)| self.has_group(group))
+            .collect();
+        for (queue, group) in served {
+            self.waking.remove(&group);
+            if let Some(line) = self.lines.get_mut(&queue) {
+                line.group = Some(group);
+            }
+        }
+        if self.tip != self.active_tip || self.active_ns == i64::MAX {
+            (self.active_tip, self.active_ns) = (self.tip, self.now_ns);
+        }
+        let (tip, wakes) = (self.tip, self.update_wakes());
+        for (queue, line) in &mut self.lines {
+            if wakes && line.asleep.is_some_and(|at| at < tip) {
+                line.asleep = None;
+                out.push(Action::Note(Note::new("waking the queue: an update has arrived").queue(queue)));
+            }
+        }
+        let groups: Vec<Symbol> = self.params.groups.iter().filter(|group| self.is_idle(group)).cloned().collect();
+        for group in groups {
+            self.put_to_sleep(&group, out);
+        }
+    }
+
+    /// Whether a report of this node may put a queue to sleep or wake it.
+    pub(super) fn may_sleep(&self, handle: Handle) -> bool {
+        let group = self.by_handle(handle).and_then(|sub| sub.group.as_ref());
+        group.is_some_and(|group| self.has_group(group))
+    }
+
+    /// A node has sent a report: a query wakes its queue, and a node that has finished the day before ends.
+    pub(super) fn reported(&mut self, handle: Handle, out: &mut Vec<Action>) {
+        let Some(sub) = self.by_handle(handle) else { return };
+        let (id, queue) = (sub.id, sub.queue.clone());
+        let Some(&Status { next, quiet_ns, .. }) = self.status.get(&id) else { return };
+        if self.ending.contains(&id) {
+            // A position in the new day shows that the node has applied the end of the day, which is sent in order with the updates.
+            if self.tip == UpdateIndex::default() && next == Some(self.tip) && quiet_ns.is_some() {
+                self.end_node(id, out);
+                let text = "the queue sleeps until the day's first update, or until queries are announced";
+                out.push(Action::Note(Note::new(text).queue(&queue)));
+            }
+            return;
+        }
+        if let Some(line) = self.lines.get_mut(&queue)
+            && quiet_ns.is_some_and(|quiet_ns| quiet_ns < RECENT_NS)
+            && line.asleep.take().is_some()
+        {
+            out.push(Action::Note(Note::new("waking the queue: a node was queried").queue(&queue)));
+        }
+    }
+
+    /// Whether nothing has arrived and nobody has queried the nodes of a group for so long, and they may all end.
+    fn is_idle(&self, group: &Symbol) -> bool {
+        let is_long = |ns: i64| ns >= self.params.idle_ns;
+        if self.params.idle_ns == i64::MAX || !is_long(self.now_ns.saturating_sub(self.active_ns)) {
+            return false;
+        }
+        let mut of_group =
+            self.subscribers.iter().filter(|s| s.group.as_ref() == Some(group) && s.state != State::Lost);
+        let may_end = |s: &Subscriber| {
+            let quiet_ns = self.status.get(&s.id).and_then(|status| status.quiet_ns);
+            let is_settled = matches!(s.state, State::Live | State::Rolled | State::Waiting) && s.leaving.is_none();
+            s.handle.is_some() && is_settled && quiet_ns.is_some_and(is_long)
+        };
+        let lines = || self.lines.values().filter(|line| line.group.as_ref() == Some(group));
+        let has_nodes = of_group.clone().next().is_some();
+        let is_whole = lines().all(|line| line.lost.is_empty() && line.asleep.is_none());
+        has_nodes && is_whole && of_group.all(may_end) && !self.has_paper_clients(group)
+    }
+
+    /// Whether a queue of the group also has the paper's clients, which cannot be ended.
+    fn has_paper_clients(&self, group: &Symbol) -> bool {
+        let of_group = |s: &Subscriber| self.lines.get(&s.queue).is_some_and(|line| line.group.as_ref() == Some(group));
+        self.subscribers.iter().any(|s| s.kind() == Kind::Paper && s.state != State::Lost && of_group(s))
+    }
+
+    fn put_to_sleep(&mut self, group: &Symbol, out: &mut Vec<Action>) {
+        let of_group = |s: &&Subscriber| s.group.as_ref() == Some(group) && s.state != State::Lost;
+        let ids: Vec<SubscriberId> = self.subscribers.iter().filter(of_group).map(|s| s.id).collect();
+        for id in ids {
+            self.end_node(id, out);
+        }
+        let tip = self.tip;
+        for (queue, line) in self.lines.iter_mut().filter(|(_, line)| line.group.as_ref() == Some(group)) {
+            line.asleep = Some(tip);
+            let text = "the queue sleeps: no update and no query came for as long as --idle-off says";
+            out.push(Action::Note(Note::new(text).queue(queue)));
+        }
+    }
+
+    /// Ends a node: its windows are only in the log from here on.
+    pub(super) fn end_node(&mut self, id: SubscriberId, out: &mut Vec<Action>) {
+        self.ending.remove(&id);
+        let Some(sub) = self.find(id) else { return };
+        let (handle, state) = (sub.handle, sub.state);
+        let (group, instance) = (sub.group.clone(), sub.instance.clone());
+        if let Some(handle) = handle {
+            if state == State::Live {
+                out.push(Action::StopFeed { handle });
+            }
+            out.push(Action::Sleep { handle });
+        }
+        self.release(id);
+        self.remember_departed(group.as_ref(), instance.as_ref());
+        self.remove(id);
+    }
+
+    /// Whether the nodes of a queue end with the day.
+    pub(super) fn ends_with_day(&self, sub: &Subscriber) -> bool {
+        let is_ours = sub.group.as_ref().is_some_and(|group| self.has_group(group));
+        self.params.wake != Wake::Schedule && is_ours
+    }
+
+    /// Returns the state in which a queue begins the next day, if it is to be remembered without nodes.
+    pub(super) fn line_of_next_day(&self, line: &Line) -> Option<Line> {
+        let group = line.group.clone().filter(|group| self.has_group(group))?;
+        let sleeps = self.params.wake != Wake::Schedule || line.asleep.is_some();
+        sleeps.then(|| Line { group: Some(group), asleep: Some(UpdateIndex::default()), ..Line::default() })
+    }
+
+    /// Requests nodes for the groups of which no node can request any.
+    pub(super) fn request_first(&mut self, out: &mut Vec<Action>) {
+        let mut requests = BTreeMap::new();
+        for group in &self.params.groups {
+            let desired = self.first_desired(group);
+            if desired == 0 {
+                continue;
+            }
+            let before = self.first_requests.get(group).copied();
+            let overdue = |of: FirstRequest| self.now_ns.saturating_sub(of.at_ns) >= self.params.first_again_ns;
+            let request = match before.filter(|before| desired <= before.desired && !overdue(*before)) {
+                Some(before) => before,
+                None => {
+                    out.push(Action::Request { group: group.clone(), desired });
+                    FirstRequest { desired, at_ns: self.now_ns }
+                }
+            };
+            requests.insert(group.clone(), request);
+        }
+        self.first_requests = requests;
+    }
+
+    /// Returns the number of instances that a group needs and no node can request; 0 if there is none.
+    fn first_desired(&self, group: &Symbol) -> usize {
+        let is_here = |s: &&Subscriber| s.group.as_ref() == Some(group) && s.handle.is_some();
+        // An instance starts its nodes one after another.
+        let came_ns = self.subscribers.iter().filter(is_here).filter_map(|s| self.came_ns.get(&s.id));
+        if came_ns.max().is_some_and(|came_ns| self.now_ns < came_ns.saturating_add(self.params.companions_ns)) {
+            return 0;
+        }
+        let is_first = self.wakes_first() && self.tip > UpdateIndex::default();
+        if self.is_unknown(group) {
+            return usize::from(is_first || self.waking.contains(group));
+        }
+        let of_group =
+            self.lines.iter().filter(|(_, line)| line.group.as_ref() == Some(group) && line.asleep.is_none());
+        let desired = of_group.filter(|(queue, _)| self.callers(queue).is_empty()).map(|(queue, line)| {
+            let has_live = self.subscribers.iter().any(|s| s.is_live_in(queue));
+            let handed_on = leave::not_taken_over(&self.subscribers, queue).len();
+            let work = line.lost.len() + usize::from(!has_live) + handed_on;
+            if work > 0 { self.taken(queue, Some(group)).saturating_add(work) } else { 0 }
+        });
+        desired.max().unwrap_or(0)
+    }
+
+    /// Returns when the requests are to be looked at again.
+    pub(super) fn first_requests_due_ns(&self) -> impl Iterator<Item = i64> {
+        let again_ns = self.params.first_again_ns;
+        let due = self.first_requests.values().filter_map(move |request| request.at_ns.checked_add(again_ns));
+        due.filter(|due_ns| *due_ns < i64::MAX)
+    }
+}
