@@ -1,4 +1,4 @@
-//! What a cluster's delays and dead nodes cost whoever queries it, as far as somebody has put a price on a second.
+//! What delays and dead nodes of a cluster cost its users, as far as a second has a price.
 
 use super::day::{DayRun, Setup};
 use super::risk::rebuild_ns;
