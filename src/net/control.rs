@@ -3,6 +3,7 @@
 use super::account::Account;
 use super::connection::Connection;
 use super::http::Page;
+use super::inbox::Turn;
 use super::keepalive;
 use super::message;
 use super::peer::{CloseReason, ConnId, Peer};
@@ -183,7 +184,12 @@ impl Control {
 
     /// Sends the response to a sync request, a whole message. Responses leave in the order of the requests. If the send buffers are over
     /// their common limit, a large response is replaced by an error.
-    pub fn reply(&mut self, request: SyncRequest, mut message: Bytes) {
+    pub fn reply(&mut self, request: SyncRequest, message: Bytes) {
+        self.reply_in(request, message, Turn::InOrder);
+    }
+
+    /// As [`Control::reply`], in its turn or before it.
+    pub fn reply_in(&mut self, request: SyncRequest, mut message: Bytes, turn: Turn) {
         if message.len() > CROWDED_BYTES && self.is_user_full(request.conn) {
             metrics::refused(Limit::user_outbox_bytes);
             let user = self.peer(request.conn).map(|peer| peer.user.escape_ascii().to_string()).unwrap_or_default();
@@ -198,7 +204,11 @@ impl Control {
         }
         let Some(connection) = self.get_mut(request.conn) else { return };
         let mut sent = Vec::new();
-        connection.replies.answer(request.number, message, |answer| sent.push(answer));
+        let send = |answer| sent.push(answer);
+        match turn {
+            Turn::InOrder => connection.replies.answer(request.number, message, send),
+            Turn::AtOnce => connection.replies.answer_at_once(request.number, message, send),
+        }
         for answer in sent {
             self.send_first(request.conn, answer);
         }

@@ -25,7 +25,16 @@ pub struct Message {
     pub answer: Respond,
 }
 
-pub type Respond = Box<dyn FnOnce(Vec<u8>) + Send>;
+pub type Respond = Box<dyn FnOnce(Vec<u8>, Turn) + Send>;
+
+/// When a response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// After those to earlier requests of the connection.
+    InOrder,
+    /// Before them: they wait for it.
+    AtOnce,
+}
 
 /// Why nothing more can be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +203,7 @@ impl Inbox {
             compression: proto::Compression::None,
             total_bytes: 0,
         };
-        (found.answer)(Vec::new());
+        (found.answer)(Vec::new(), Turn::InOrder);
         Ok(Incoming { header, body: found.body })
     }
 
@@ -246,7 +255,7 @@ mod tests {
     use super::*;
 
     fn message(kind: MessageKind, body: &[u8]) -> Message {
-        Message { kind, body: body.to_vec(), endian: Endian::Little, answer: Box::new(drop) }
+        Message { kind, body: body.to_vec(), endian: Endian::Little, answer: Box::new(|_, _| ()) }
     }
 
     fn taken(inbox: &Inbox) -> Option<Vec<u8>> {

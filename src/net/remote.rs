@@ -2,7 +2,7 @@
 //! messages are evaluated.
 
 use super::client::{Client, ClientError, WriteHalf};
-use super::inbox::{End, Hold, Inbox, Message, Next};
+use super::inbox::{End, Hold, Inbox, Message, Next, Turn};
 use super::{message, websocket};
 use crate::config::Address;
 use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply};
@@ -92,7 +92,8 @@ pub fn reply(inbox: &Inbox, by: Option<Instant>) -> Result<Reply, QError> {
         let respond = move |result: Result<Value, QError>| {
             let encoded = |value| encoded(MessageKind::Response, &value);
             let failure = |error: QError| message::failure(&error, false, &[], endian).to_vec();
-            answer(if is_sync { result.and_then(encoded).unwrap_or_else(failure) } else { Vec::new() });
+            let bytes = if is_sync { result.and_then(encoded).unwrap_or_else(failure) } else { Vec::new() };
+            answer(bytes, Turn::AtOnce);
         };
         let parsed = View::parse(&body, endian, &Limits::default());
         match parsed.map_err(|e| QError::with(e.term(), e.to_string())).and_then(|(view, _)| from_view(&view)) {
@@ -215,7 +216,7 @@ fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<WriteHalf>>, tel
             continue;
         }
         let out = Arc::clone(out);
-        let answer = move |bytes: Vec<u8>| {
+        let answer = move |bytes: Vec<u8>, _: Turn| {
             if !bytes.is_empty() {
                 // A closed peer needs no response.
                 let _ = write(&out, &bytes);

@@ -26,10 +26,21 @@ impl Replies {
             *slot = Some(answer);
         }
         while let Some(Some(_)) = self.waiting.front() {
-            if let Some(Some(answer)) = self.waiting.pop_front() {
+            // An empty one was sent at once.
+            if let Some(answer) = self.waiting.pop_front().flatten().filter(|answer| !answer.is_empty()) {
                 send(answer);
             }
             self.first = self.first.saturating_add(1);
+        }
+    }
+
+    /// Passes the response to request `number` to `send` before those to earlier requests, which wait for it: the process that answers asks its
+    /// peer something meanwhile, and the peer sent this request before its response.
+    pub fn answer_at_once(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
+        let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        if place.and_then(|place| self.waiting.get(place)).is_some_and(Option::is_none) {
+            send(answer);
+            self.answer(number, Bytes::new(), send);
         }
     }
 
@@ -42,6 +53,20 @@ impl Replies {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reply_at_once_is_sent_before_earlier_ones_and_only_once() {
+        let mut replies = Replies::default();
+        let numbers: Vec<u64> = (0..3).map(|_| replies.ask()).collect();
+        let mut sent = Vec::new();
+        let mut send = |bytes: Bytes| sent.push(bytes);
+        replies.answer(numbers[2], Bytes::from("2"), &mut send);
+        replies.answer_at_once(numbers[1], Bytes::from("1"), &mut send);
+        replies.answer_at_once(numbers[1], Bytes::from("again"), &mut send);
+        replies.answer(numbers[0], Bytes::from("0"), &mut send);
+        assert_eq!(sent, [Bytes::from("1"), Bytes::from("0"), Bytes::from("2")]);
+        assert_eq!(replies.open(), 0);
+    }
 
     #[test]
     fn replies_keep_the_order_of_requests() {

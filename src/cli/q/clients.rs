@@ -5,7 +5,7 @@ use crate::access::{Access, Check, FileError, Grants, Users};
 use crate::config::{Limits, Listen};
 use crate::net::client::Incoming;
 use crate::net::http;
-use crate::net::inbox::{End, Inbox, Message};
+use crate::net::inbox::{End, Inbox, Message, Turn};
 use crate::net::reactor::Parts;
 use crate::net::remote::{self, encoded};
 use crate::net::sites::Sites;
@@ -39,7 +39,7 @@ pub type ToConsole = Arc<dyn Fn(ConnectionEvent) + Send + Sync>;
 enum Command {
     Send(ConnId, Bytes),
     /// A message has been evaluated, with the response to send.
-    Done(ConnId, Option<(SyncRequest, Bytes)>),
+    Done(ConnId, Option<(SyncRequest, Bytes, Turn)>),
     Page(ConnId, Option<Bytes>),
     Verdict(ConnId, Verdict),
     Close(ConnId),
@@ -108,8 +108,9 @@ impl Service for Clients {
             ctl.pause(conn);
         }
         let (own, request) = (self.own.clone(), ctl.request());
-        let respond =
-            move |bytes: Vec<u8>| own.send(Command::Done(conn, request.map(|request| (request, bytes.into()))));
+        let respond = move |bytes: Vec<u8>, turn: Turn| {
+            own.send(Command::Done(conn, request.map(|request| (request, bytes.into(), turn))));
+        };
         let message =
             Message { kind: header.kind, body: body.to_vec(), endian: header.endian, answer: Box::new(respond) };
         connection.inbox.put(message);
@@ -194,8 +195,8 @@ impl Service for Clients {
                     None => continue,
                 },
                 Command::Done(conn, answer) => {
-                    if let (Some((request, bytes)), Some(peer)) = (answer, ctl.peer(conn).cloned()) {
-                        ctl.reply(request, message::for_peer(bytes, &peer));
+                    if let (Some((request, bytes, turn)), Some(peer)) = (answer, ctl.peer(conn).cloned()) {
+                        ctl.reply_in(request, message::for_peer(bytes, &peer), turn);
                     }
                     if let Some(connection) = self.open.get_mut(&conn) {
                         connection.waiting = connection.waiting.saturating_sub(1);

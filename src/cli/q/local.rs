@@ -10,7 +10,7 @@ use super::output::{Notes, Screen};
 use super::peers::{Client, ConnectionEvent, Dialect, HandlersSet};
 use super::signals;
 use crate::cli::CliError;
-use crate::net::inbox::{Inbox, Message, Respond};
+use crate::net::inbox::{Inbox, Message, Respond, Turn};
 use crate::net::tls::Door;
 use crate::net::{message, remote};
 use crate::q::handlers::{self, Outcome};
@@ -433,7 +433,7 @@ impl Console {
             if kind == MessageKind::Sync {
                 if inbox.gone().is_set() {
                     // It was sent before its client left.
-                    answer(proto::encode::error_message(b"stop"));
+                    answer(proto::encode::error_message(b"stop"), Turn::InOrder);
                     continue;
                 }
                 limits.cancel = Some(inbox.gone().clone());
@@ -450,10 +450,10 @@ impl Console {
                 let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
                 let explains = self.clients.get(&handle).is_some_and(|(_, dialect)| dialect.explains);
                 let failure = |error: QError| message::failure(&error, explains, &body, endian).to_vec();
-                answer(result.and_then(encoded).unwrap_or_else(failure));
+                answer(result.and_then(encoded).unwrap_or_else(failure), Turn::InOrder);
             } else {
                 self.failed(result.map(drop));
-                answer(Vec::new());
+                answer(Vec::new(), Turn::InOrder);
             }
             self.send_deferred();
         }
@@ -471,7 +471,7 @@ impl Console {
                 Ok(value) => limits.within(|| remote::encoded(MessageKind::Response, &value)),
                 Err(name) => Ok(proto::encode::error_message(&name)),
             };
-            answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)));
+            answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)), Turn::InOrder);
         }
     }
 
