@@ -251,7 +251,7 @@ impl Writer {
             }
             Change::Line { queue, line } => {
                 // A queue whose first nodes the tickerplant does not request keeps the older format `line`, which earlier versions can read.
-                let plain = line.group.is_none() && line.asleep.is_none();
+                let plain = line.group.is_none() && line.asleep.is_none() && line.filled.is_none();
                 self.word(if plain { "line" } else { "queue" });
                 self.name(&queue.0);
                 self.number(line.open);
@@ -263,6 +263,7 @@ impl Writer {
                 if !plain {
                     self.optional_name(line.group.as_deref());
                     self.option(line.asleep);
+                    self.option(line.filled);
                 }
             }
             Change::LineGone(queue) => {
@@ -363,11 +364,11 @@ impl Reader<'_> {
                 let queue = QueueName(self.name()?);
                 let open = UpdateIndex(self.number()?);
                 let lost = self.list(|r| Some(Lost { window: r.window()?, rejections: r.number()? }))?;
-                let (group, asleep) = match word {
-                    "line" => (None, None),
-                    _ => (self.optional_name()?, self.option()?.map(UpdateIndex)),
+                let (group, asleep, filled) = match word {
+                    "line" => (None, None, None),
+                    _ => (self.optional_name()?, self.option()?.map(UpdateIndex), self.option()?),
                 };
-                Change::Line { queue, line: Line { open, lost, group, asleep } }
+                Change::Line { queue, line: Line { open, lost, group, asleep, filled } }
             }
             "noline" => Change::LineGone(QueueName(self.name()?)),
             "written" => Change::Written(UpdateIndex(self.number()?)),

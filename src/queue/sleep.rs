@@ -6,15 +6,18 @@
 //! windows that they held are lost ones, so that the nodes of the wake-up rebuild them, each one of them.
 
 use super::event::{Action, Status};
-use super::ids::{Handle, QueueName, Symbol, UpdateIndex};
+use super::ids::{Handle, QueueName, Symbol, UpdateIndex, Window};
 use super::leave;
 use super::note::Note;
-use super::table::{FirstRequest, Kind, Line, Queue, State, Subscriber, SubscriberId};
+use super::table::{FirstRequest, Kind, Line, Lost, Queue, State, Subscriber, SubscriberId};
 use crate::config::Wake;
 use std::collections::BTreeMap;
 
 /// A node that answered a query within this time wakes its queue, nanoseconds: it reports every second.
 const RECENT_NS: i64 = 2_000_000_000;
+
+/// Maximum number of windows into which a day is shared out at once.
+const MAX_SHARES: usize = 64;
 
 impl Queue {
     /// Whether the tickerplant requests the first nodes of a group.
@@ -72,13 +75,34 @@ impl Queue {
     pub(super) fn wake(&mut self, out: &mut Vec<Action>) {
         self.active_ns = self.now_ns;
         self.ending.clear();
+        let mut woken = Vec::new();
         for (queue, line) in &mut self.lines {
             if line.asleep.take().is_some() {
                 out.push(Action::Note(Note::new("waking the queue: its nodes are wanted").queue(queue)));
+                woken.push(queue.clone());
             }
         }
+        woken.iter().for_each(|queue| self.share_out(queue));
         let unknown: Vec<Symbol> = self.params.groups.iter().filter(|group| self.is_unknown(group)).cloned().collect();
         self.waking.extend(unknown);
+    }
+
+    /// Shares the open window of a queue without a live node out: as many updates as filled a node before become lost windows, so that as many
+    /// nodes as the day needs are requested at once and replay at the same time.
+    fn share_out(&mut self, queue: &QueueName) {
+        let (tip, written) = (self.tip, self.written);
+        if self.subscribers.iter().any(|s| s.is_live_in(queue)) {
+            return;
+        }
+        let Some(line) = self.lines.get_mut(queue) else { return };
+        let Some(updates) = line.filled.filter(|updates| *updates > 0) else { return };
+        line.open = line.open.max(written);
+        for _ in 0..MAX_SHARES {
+            let last = UpdateIndex(line.open.0.saturating_add(updates));
+            let Some(window) = Window::new(line.open, last).filter(|_| last < tip) else { break };
+            line.add_lost(Lost { window, rejections: 0 });
+            line.open = last;
+        }
     }
 
     /// Notes which group serves which queue, wakes queues that an update has arrived for, and lets idle ones sleep.
@@ -208,7 +232,12 @@ impl Queue {
     pub(super) fn line_of_next_day(&self, line: &Line) -> Option<Line> {
         let group = line.group.clone().filter(|group| self.has_group(group))?;
         let sleeps = self.params.wake != Wake::Schedule || line.asleep.is_some();
-        sleeps.then(|| Line { group: Some(group), asleep: Some(UpdateIndex::default()), ..Line::default() })
+        sleeps.then(|| Line {
+            group: Some(group),
+            asleep: Some(UpdateIndex::default()),
+            filled: line.filled,
+            ..Line::default()
+        })
     }
 
     /// Requests nodes for the groups of which no node can request any.

@@ -44,6 +44,9 @@ impl Queue {
                 let end = next.min(tip).max(line.open);
                 let closed = Window::new(line.open, end);
                 line.open = end;
+                if line.group.is_some() && sub.leaving.is_none() && !gives_back {
+                    line.filled = closed.map(Window::updates).or(line.filled);
+                }
                 (closed.map(|window| Held { window, verified: None, rejections: 0 }), None)
             }
             State::Rebuilding { window, rejections } => {

@@ -173,6 +173,23 @@ class FirstQuery(Sleeper):
         self.assertEqual(dict(zip(answer.v[0].v, answer.v[1].v))["nodes"].v, 1)
         self.whole("the node replays the day")
 
+    def test_as_many_nodes_come_as_the_log_needs(self):
+        self.publish(1)
+        with Connection(self.port) as h:
+            h.ask(".u.asg.wake[]")
+        self.joined(1)
+        while "rolled" not in self.states():
+            self.publish(20)
+            self.in_step()
+        fills = next(last for first, last, is_open in sorted(self.rows_and_windows()[1]) if not is_open)
+        self.end_day()
+        self.comes_to_rest("all nodes end with the day")
+        self.publish(2 * fills + 5)
+        with Connection(self.port) as h:
+            answer = h.ask(".u.asg.wake[]")
+        self.assertEqual(dict(zip(answer.v[0].v, answer.v[1].v))["nodes"].v, 3)
+        self.whole("three nodes replay the day")
+
 
 MARKET = """\
 zone = "UTC"

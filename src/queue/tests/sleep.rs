@@ -160,10 +160,23 @@ fn a_first_update_does_not_wake_a_queue_that_waits_for_queries() {
     let mut b = three(params(Wake::FirstQuery, i64::MAX));
     b.day_end();
     b.act(report(3, Some(0), 0));
-    b.publish(50);
+    b.publish(30);
     assert_eq!((b.later(S), b.queue.wakes_beyond()), (vec![], None));
     assert_eq!(b.act(QueueEvent::Wake), [request(1)]);
-    assert_eq!(b.act(at(7, "i7"))[..2], [joined(7), live(7, 0, 50)]);
+    assert_eq!(b.act(at(7, "i7"))[..2], [joined(7), live(7, 0, 30)]);
+}
+
+#[test]
+fn the_first_query_of_a_day_requests_as_many_nodes_as_the_day_before_says() {
+    let mut b = three(params(Wake::FirstQuery, i64::MAX));
+    b.day_end();
+    b.act(report(3, Some(0), 0));
+    b.publish(100);
+    b.restart();
+    assert_eq!(b.act(QueueEvent::Wake), [request(3)], "a node was full after 40 updates");
+    assert_eq!(b.lost("rdb"), [w(0, 40), w(40, 80)]);
+    assert_eq!(b.act(at(7, "i7"))[..2], [joined(7), live(7, 80, 100)]);
+    assert!(b.act(at(8, "i8")).contains(&rebuild(8, w(0, 40))));
 }
 
 #[test]

@@ -8,10 +8,11 @@ use crate::net::Links;
 use crate::queue::{State, UpdateIndex};
 use crate::table::symbol;
 use crate::tick::lease;
+use crate::tick::node_fleet::Counters;
 use crate::tick::retention::Retention;
 use crate::tick::space::Space;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// States of a queue's subscribers in the metrics; each is exported, even if 0.
 const STATES: [&str; 8] = ["waiting", "live", "rebuilding", "taking", "rolled", "leaving", "lost", "away"];
@@ -117,10 +118,11 @@ impl Plant {
         }
         snapshot.set(Id::Queues, queues.len());
         snapshot.set(Id::QueuesAsleep, self.queue.core().sleeping());
-        if let Some(nodes) = &self.nodes {
-            snapshot.set(Id::NodesRequested, nodes.counters.granted.load(Ordering::Relaxed));
-            snapshot.set(Id::NodeRequestsFailed, nodes.counters.failed.load(Ordering::Relaxed));
-        }
+        let count = |of: fn(&Counters) -> &AtomicU64| {
+            self.nodes.as_ref().map_or(0, |nodes| of(&nodes.counters).load(Ordering::Relaxed))
+        };
+        snapshot.set(Id::NodesRequested, count(|counters| &counters.granted));
+        snapshot.set(Id::NodeRequestsFailed, count(|counters| &counters.failed));
         snapshot.set(Id::QueuesWithoutLive, queues.values().filter(|queue| !queue.live).count());
         snapshot.set(Id::WindowsLost, queues.values().map(|queue| queue.windows_lost).sum::<usize>());
         for (name, queue) in &queues {
