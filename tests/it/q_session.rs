@@ -294,3 +294,19 @@ fn a_gateway_in_q_puts_answers_off_and_gives_them_once_its_workers_have() {
     assert_eq!(refused(&mut other, "{-30!(::);'`late}7"), "late");
     assert_eq!(ask(&mut other, "1+1"), Value::Long(2));
 }
+
+#[test]
+fn two_sessions_ask_each_other() {
+    let (_files, _process, port) = serving("asked", "f:{neg[.z.w](`note;1);x+.z.w\"10+\",string x}\n");
+    let lines =
+        format!("h:hopen {port}\nnote:{{-1\"noted\";}}\nh(`f;5)\nh(`f;6)\nh\"1+1\"\n(-38!enlist h)`f\nhclose h\n");
+    let output = piped(&[], &lines);
+    let shown = String::from_utf8_lossy(&output.stdout).replace("noted\n", "");
+    assert_eq!(shown, "20\n22\n2\n,\"t\"\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_backslash_alone_switches_between_q_and_k() {
+    let output = piped(&[], "\\\n!3\n#1 2 3\n\\\ntil 2\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 1 2\n3\n0 1\n");
+}

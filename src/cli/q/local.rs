@@ -63,6 +63,8 @@ struct Console {
     deferred: HashMap<i32, VecDeque<Respond>>,
     /// The script of the command line failed.
     script_failed: bool,
+    /// Lines are in k: `\\` alone switches.
+    is_k: bool,
     handlers: Arc<HandlersSet>,
 }
 
@@ -108,6 +110,7 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         trusts_clients: options.trusts_clients,
         deferred: HashMap::new(),
         script_failed: false,
+        is_k: false,
         handlers,
     };
     console.prepare(options)?;
@@ -241,7 +244,8 @@ impl Console {
             explained: help::explained(),
             has_files: true,
         };
-        Prompt { text: format!("q{space}){suspended}"), known }
+        let text = if self.is_k { "  ".to_string() } else { format!("q{space}){suspended}") };
+        Prompt { text, known }
     }
 
     /// Sets the console size to that of the window, unless it was set by hand.
@@ -314,6 +318,12 @@ impl Console {
                 return true;
             }
         }
+        if text == b"\\" && locals.is_none() {
+            self.is_k = !self.is_k;
+            return true;
+        }
+        let in_k = if self.is_k && !text.starts_with(b"\\") { [b"k)", text].concat() } else { Vec::new() };
+        let text = if in_k.is_empty() { text } else { &in_k[..] };
         let session = &mut self.session;
         let result = signals::evaluating(|| match locals {
             Some(locals) if !text.starts_with(b"\\") => session.line_among(text, &locals),
