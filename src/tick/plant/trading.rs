@@ -12,6 +12,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use proto::{View, Writer, types};
 
+/// Most days before or after 2000.01.01 of which timestamps exist, with room for a zone's offset.
+const MAX_DAYS: u32 = 106_700;
+
 /// The wake-up before the market opens.
 #[derive(Debug, Default)]
 pub(super) struct MarketOpen {
@@ -43,6 +46,9 @@ impl Plant {
                 Date(date_argument(args).ok_or(QError::with("type", ".u.calendar takes a non-null date, or nothing"))?)
             }
         };
+        if date.0.unsigned_abs() > MAX_DAYS {
+            return Err(QError::with("domain", ".u.calendar: timestamps of that date do not exist"));
+        }
         let day = clock::civil_date(date);
         let (session, is_trading) = (trading.session(day), trading.is_trading(day));
         let time = |at: Timestamp| if is_trading { local_ns(at, &trading.zone) } else { types::NULL_LONG };
