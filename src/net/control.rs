@@ -3,16 +3,15 @@
 use super::account::Account;
 use super::connection::Connection;
 use super::http::Page;
-use super::inbox::Turn;
-use super::keepalive;
-use super::message;
 use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
+use super::replies::Turn;
 use super::send_buffer::CROWDED_BYTES;
 use super::stream::Stream;
 use super::tls::Door;
 use super::trim::Trim;
 use super::user_outbox::UserOutboxes;
+use super::{keepalive, message};
 use crate::access::Grants;
 use crate::audit::Audit;
 use crate::config::Limit;
@@ -204,11 +203,7 @@ impl Control {
         }
         let Some(connection) = self.get_mut(request.conn) else { return };
         let mut sent = Vec::new();
-        let send = |answer| sent.push(answer);
-        match turn {
-            Turn::InOrder => connection.replies.answer(request.number, message, send),
-            Turn::AtOnce => connection.replies.answer_at_once(request.number, message, send),
-        }
+        connection.replies.answer_in(turn, request.number, message, |answer| sent.push(answer));
         for answer in sent {
             self.send_first(request.conn, answer);
         }

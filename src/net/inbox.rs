@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use super::replies::Turn;
+
 /// Ctrl-C poll interval of a blocking receive.
 const LOOK: Duration = Duration::from_millis(50);
 /// Limits of the buffered messages; at either one the connection is not read until some are taken.
@@ -26,15 +28,6 @@ pub struct Message {
 }
 
 pub type Respond = Box<dyn FnOnce(Vec<u8>, Turn) + Send>;
-
-/// When a response is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// After those to earlier requests of the connection.
-    InOrder,
-    /// Before them: they wait for it.
-    AtOnce,
-}
 
 /// Why nothing more can be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

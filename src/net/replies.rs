@@ -3,6 +3,15 @@
 use bytes::Bytes;
 use std::collections::VecDeque;
 
+/// When a response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// After those to earlier requests of the connection.
+    InOrder,
+    /// Before them: they wait for it.
+    AtOnce,
+}
+
 /// Requests of one connection whose response is missing, or waits for an earlier one.
 #[derive(Debug, Default)]
 pub struct Replies {
@@ -34,9 +43,17 @@ impl Replies {
         }
     }
 
+    /// As [`Replies::answer`], in its turn or before it.
+    pub fn answer_in(&mut self, turn: Turn, number: u64, answer: Bytes, send: impl FnMut(Bytes)) {
+        match turn {
+            Turn::InOrder => self.answer(number, answer, send),
+            Turn::AtOnce => self.answer_at_once(number, answer, send),
+        }
+    }
+
     /// Passes the response to request `number` to `send` before those to earlier requests, which wait for it: the process that answers asks its
     /// peer something meanwhile, and the peer sent this request before its response.
-    pub fn answer_at_once(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
+    fn answer_at_once(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
         let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
         if place.and_then(|place| self.waiting.get(place)).is_some_and(Option::is_none) {
             send(answer);
