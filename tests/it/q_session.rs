@@ -307,6 +307,11 @@ fn two_sessions_ask_each_other() {
 
 #[test]
 fn a_backslash_alone_switches_between_q_and_k() {
-    let output = piped(&[], "\\\n!3\n#1 2 3\n\\\ntil 2\n");
+    let lines = "\\\n!3\n#1 2 3\n\\\ntil 2\n";
+    let output = piped(&["-e", "1"], lines);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0 1 2\n3\n0 1\n");
+    // Where nothing is suspended, it is that of a debugger.
+    let output = piped(&[], "f:{x+`a}\nf 1\n\\\ntil 2\n");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.starts_with("'type") && shown.ends_with("\n0 1\n"), "{shown}");
 }

@@ -319,7 +319,8 @@ impl Console {
             }
         }
         if text == b"\\" && locals.is_none() {
-            self.is_k = !self.is_k;
+            // Without a debugger it leaves one in which a terminal would be: a transcript goes on in q.
+            self.is_k = debugs && !self.is_k;
             return true;
         }
         let in_k = if self.is_k && !text.starts_with(b"\\") { [b"k)", text].concat() } else { Vec::new() };
