@@ -47,7 +47,7 @@ impl TradingCalendar {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no calendar; the text names the file and the line.
+    /// The file cannot be read, or does not describe a calendar. The message names the file and the line.
     pub fn read(path: &std::path::Path) -> Result<TradingCalendar, String> {
         let shown = path.display();
         let bytes = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?.len();

@@ -122,7 +122,7 @@ pub fn play(setup: &Setup, shape: &Shape) -> Result<DayRun, String> {
         behind_ns: 0,
         samples: Vec::new(),
     };
-    // The instances of the minimum were requested the day before.
+    // The day begins with the group's minimum of instances already in service.
     drop(day.group.step(GroupEvent::Tick, 0));
     day.group_step(GroupEvent::Tick);
     for _ in 0..MAX_EVENTS {

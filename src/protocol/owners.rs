@@ -48,7 +48,7 @@ pub fn put(rows: &[OwnerRow], writer: &mut Writer<'_>) {
     writer.vector(types::LONG, types::ATTR_NONE, &updates);
 }
 
-/// Reads the table; `None` if it is another value, or has more rows than [`MAX_ROWS`].
+/// Decodes the table of owners; `None` if the value has other columns or types, or more than [`MAX_ROWS`] rows.
 pub fn read(value: &Value) -> Option<Vec<OwnerRow>> {
     let Value::Table { names, columns, .. } = value else { return None };
     let column = |name: &str| columns.get(names.iter().position(|own| own == name.as_bytes())?);

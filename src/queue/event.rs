@@ -143,7 +143,7 @@ pub enum QueueEvent {
         next: UpdateIndex,
         date: Date,
     },
-    /// Somebody wants to query, or a market is about to open: queues that sleep wake up.
+    /// Ends the sleep of all queues: `.u.asg.wake` was called, or a market is about to open.
     Wake,
     /// The connection has ended, for any reason.
     Disconnect {

@@ -1,8 +1,8 @@
 //! Eviction: an operator gives up a connected node whose process is known to be gone although its connection has not ended, such as one
 //! on a host that hangs or behind a half-open link.
 //!
-//! The node is lost at once, without a grace period, and other nodes rebuild its windows. Its process may come back: it could not tell from the
-//! join of a fresh process, so its random id is remembered, in the journal too, and each later join of it is rejected.
+//! The node is lost at once, without a grace period, and other nodes rebuild its windows. Its process may come back, and its join would look like
+//! that of a new process. So the random id of each evicted process is kept, in the journal too, and its later joins are rejected.
 
 use super::event::{Action, QueueError};
 use super::ids::{NodeName, QueueName, Symbol};
@@ -61,14 +61,14 @@ impl Evicted {
 }
 
 impl Queue {
-    /// Gives up a node if this process still owns its name. Repeating the call after its effect changes nothing.
+    /// Gives up the node of this name, unless another process has the name now. A second call changes nothing.
     pub(super) fn evict(&mut self, node: &NodeName, process: &Symbol, out: &mut Vec<Action>) {
         let found = self.subscribers.iter().find(|s| s.node.as_ref() == Some(node) && s.state != State::Lost);
         let Some((id, handle)) = found.map(|s| (s.id, s.handle)) else {
             self.evicted.remember(process);
             return;
         };
-        // Over a restart of the tickerplant the ids of disconnected processes are unknown: an empty row is not proof of another process.
+        // The ids of processes are not kept over a restart of the tickerplant. A missing id does not show that it is another process.
         if self.processes.get(&id).is_some_and(|owner| owner != process) {
             return;
         }

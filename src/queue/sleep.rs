@@ -166,7 +166,7 @@ impl Queue {
         }
     }
 
-    /// Whether nothing has arrived and nobody has queried the nodes of a group for so long, and they may all end.
+    /// Whether a group may sleep: no update and no query of its nodes for [`super::Params::idle_ns`], and none of them is needed for something else.
     fn is_idle(&self, group: &Symbol) -> bool {
         let is_long = |ns: i64| ns >= self.params.idle_ns;
         if self.params.idle_ns == i64::MAX || !is_long(self.now_ns.saturating_sub(self.active_ns)) {

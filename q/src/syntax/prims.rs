@@ -75,7 +75,8 @@ pub(crate) fn find_glyph(glyph: &str) -> Option<Value> {
     u16::try_from(at).ok().map(of_index)
 }
 
-/// The unary form of an operator, `#:` of `#`, which marks an assignment through it in a parse tree; other functions themselves.
+/// Returns the unary form of an operator: `#:` for `#`. In a parse tree it stands for an assignment such as `x#:y`. Other functions are returned
+/// as they are.
 pub(crate) fn unary_form(f: &Value) -> Value {
     name_of(f).and_then(|name| find_glyph(&format!("{name}:"))).unwrap_or_else(|| f.clone())
 }

@@ -28,7 +28,7 @@ pub enum Renewed {
 
 /// Keeps leases by the names of their owners, which are letters and digits. Calls block, for no longer than `within`.
 pub trait OwnerStore: Send {
-    /// Makes the owner's lease, or takes it again.
+    /// Creates the owner's lease. One that has expired is created again.
     ///
     /// # Errors
     /// See [`StoreError`].

@@ -1,4 +1,4 @@
-//! The lease of tickerplants as one object of Swift, whose metadata is the record.
+//! The lease of tickerplants in OpenStack Swift: one object, with the fields of the lease in its metadata.
 //!
 //! A write reads the object, checks its condition and writes: not atomic, so several processes may each believe that they have the lease, and the
 //! last write stands. Their renewals find that out. Each request that writes gives the object its end again, and all of its metadata.

@@ -26,7 +26,7 @@ enum Down {
 #[derive(Clone, Debug, Default)]
 struct Node {
     handle: Option<Handle>,
-    /// Number of the process, drawn when it first joins.
+    /// Random id of the process, chosen when it first joins.
     process: Option<i32>,
     date: Option<Date>,
     held: Vec<Window>,
