@@ -32,6 +32,7 @@ points! {
     LogBeforeSync "log-before-sync" of "tick";
     LogSynced "log-synced" of "tick";
     LogBeforeRoll "log-before-roll" of "tick";
+    LogBeforeName "log-before-name" of "tick";
     LogRolled "log-rolled" of "tick";
     IndexBeforeWrite "index-before-write" of "tick";
     JournalOpened "journal-opened" of "tick";

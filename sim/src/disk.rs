@@ -4,13 +4,14 @@
 //! A *local* disk is visible to its own host alone. A *shared* disk is a file server, which has only synced data: the writer's host sees
 //! its own cache, other hosts see the server, and for some time an old size or a missing name.
 
+mod file;
+
+use self::file::SimFile;
 use super::mounts::Mounts;
 use super::rng::Rng;
 use elastick::env::{Disk, LogFile, Open, WriterProcess};
 use elastick::log::date_of;
-use elastick::sys::fs::Place;
 use std::collections::BTreeMap;
-use std::fs::TryLockError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -395,6 +396,38 @@ impl Disk for HostDisk {
         Ok(())
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut guard = self.storage.lock();
+        let state = &mut *guard;
+        if state.given_up.contains_key(&self.process) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        if state.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if state.faults.full {
+            state.counts.full = state.counts.full.saturating_add(1);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let inode = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.names.insert(to.to_path_buf(), inode);
+        if state.shared {
+            state.durable_names.remove(from);
+            state.durable_names.insert(to.to_path_buf(), inode);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.storage.lock();
+        if state.given_up.contains_key(&self.process) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        state.names.remove(path).ok_or(io::ErrorKind::NotFound)?;
+        state.durable_names.remove(path);
+        Ok(())
+    }
+
     fn sync_directory_of(&self, path: &Path) -> io::Result<()> {
         let mut state = self.storage.lock();
         let directory = path.parent();
@@ -427,156 +460,5 @@ impl Disk for HostDisk {
         let drawn = state.next;
         state.next = state.next.saturating_add(1);
         drawn
-    }
-}
-
-/// A file opened by one process on one host.
-struct SimFile {
-    storage: Storage,
-    inode: u64,
-    host: u32,
-    process: u32,
-    token: u64,
-    /// Reads bypass this host's cache.
-    fresh: bool,
-}
-
-impl SimFile {
-    fn change(&self, change: Change) {
-        let mut state = self.storage.lock();
-        if let Some(seen) = state.given_up.get_mut(&self.process).and_then(|files| files.get_mut(&self.inode)) {
-            return change.apply(seen);
-        }
-        if let Some(inode) = state.inodes.get_mut(&self.inode) {
-            change.apply(&mut inode.bytes);
-            match (inode.unsynced.last_mut(), change) {
-                // The pieces of a short write share a page, so no disk persists one without the other.
-                (Some(Change::Write { offset, bytes }), Change::Write { offset: at, bytes: more })
-                    if inode.taken_short == Some(at) && offset.saturating_add(bytes.len()) == at =>
-                {
-                    bytes.extend_from_slice(&more);
-                }
-                (_, change) => inode.unsynced.push(change),
-            }
-            inode.taken_short = None;
-        }
-    }
-}
-
-impl LogFile for SimFile {
-    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
-        let state = self.storage.lock();
-        if !state.is_writer(self.host) && state.hangs.get(&self.host).is_some_and(|until_ns| *until_ns > state.now_ns) {
-            // A production thread would block here; the simulation retries.
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        // A read that bypasses the cache sees the server's content, even in a process whose lock was revoked.
-        let process = if self.fresh { 0 } else { self.process };
-        let mut bytes = state.view(self.inode, self.host, process);
-        if !state.is_writer(self.host)
-            && !self.fresh
-            && !state.given_up.contains_key(&self.process)
-            && let Some((seen, _)) = state.inodes.get(&self.inode).and_then(|inode| inode.seen.get(&self.host))
-        {
-            bytes = bytes.get(..*seen).unwrap_or(bytes);
-        }
-        let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        let found = bytes.get(from..).unwrap_or_default();
-        let count = found.len().min(buffer.len());
-        if let (Some(to), Some(from)) = (buffer.get_mut(..count), found.get(..count)) {
-            to.copy_from_slice(from);
-        }
-        Ok(count)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> io::Result<usize> {
-        let given_bytes = bytes.len();
-        let mut bytes = bytes;
-        {
-            let mut guard = self.storage.lock();
-            let state = &mut *guard;
-            if state.faults.full {
-                state.counts.full = state.counts.full.saturating_add(1);
-                // A disk that fills up accepts part of the write first.
-                let part = usize::try_from(state.rng.below(bytes.len() as u64 + 1)).unwrap_or(0);
-                if part == 0 || state.rng.percent(50) {
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
-                bytes = bytes.get(..part).unwrap_or_default();
-            }
-        }
-        let offset = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        self.change(Change::Write { offset, bytes: bytes.to_vec() });
-        if let Some(inode) = self.storage.lock().inodes.get_mut(&self.inode).filter(|_| bytes.len() < given_bytes) {
-            inode.taken_short = Some(offset.saturating_add(bytes.len()));
-        }
-        Ok(bytes.len())
-    }
-
-    fn truncate(&self, size_bytes: u64) -> io::Result<()> {
-        self.change(Change::Truncate(usize::try_from(size_bytes).unwrap_or(usize::MAX)));
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut guard = self.storage.lock();
-        let state = &mut *guard;
-        if state.given_up.contains_key(&self.process) {
-            return Err(io::Error::from_raw_os_error(EIO));
-        }
-        let fails = std::mem::take(&mut state.faults.fail_sync);
-        let Some(inode) = state.inodes.get_mut(&self.inode) else { return Ok(()) };
-        let unsynced = std::mem::take(&mut inode.unsynced);
-        if fails {
-            state.counts.failed_syncs = state.counts.failed_syncs.saturating_add(1);
-            // The kernel has dropped the dirty pages: a later sync returns success and proves nothing.
-            return Err(io::Error::from_raw_os_error(28));
-        }
-        unsynced.iter().for_each(|change| change.apply(&mut inode.durable));
-        Ok(())
-    }
-
-    fn size_bytes(&self) -> io::Result<u64> {
-        let state = self.storage.lock();
-        let process = if self.fresh { 0 } else { self.process };
-        let size = state.view(self.inode, self.host, process).len();
-        let seen = state.inodes.get(&self.inode).and_then(|inode| inode.seen.get(&self.host)).map(|(size, _)| *size);
-        let cached = state.is_writer(self.host) || state.given_up.contains_key(&self.process);
-        let size = if cached { size } else { seen.map_or(size, |seen| seen.min(size)) };
-        Ok(size as u64)
-    }
-
-    fn try_lock(&self) -> Result<(), TryLockError> {
-        let mut state = self.storage.lock();
-        if state.given_up.contains_key(&self.process) {
-            return Err(TryLockError::Error(io::Error::from_raw_os_error(EIO)));
-        }
-        let Some(inode) = state.inodes.get_mut(&self.inode) else { return Ok(()) };
-        match inode.lock {
-            Some(holder) if holder != self.token => Err(TryLockError::WouldBlock),
-            _ => {
-                inode.lock = Some(self.token);
-                Ok(())
-            }
-        }
-    }
-
-    fn is_shared(&self) -> bool {
-        self.storage.lock().shared
-    }
-
-    fn identity(&self) -> io::Result<Place> {
-        Ok(Place { device: 0, inode: self.inode })
-    }
-}
-
-impl Drop for SimFile {
-    fn drop(&mut self) {
-        let mut state = self.storage.lock();
-        if let Some(inode) = state.inodes.get_mut(&self.inode)
-            && inode.lock == Some(self.token)
-        {
-            inode.lock = None;
-        }
     }
 }

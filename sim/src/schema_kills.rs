@@ -98,6 +98,14 @@ impl Disk for Killed {
         unless_killed(&self.left, || self.disk().rename(from, to))
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        unless_killed(&self.left, || self.disk().rename_new(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        unless_killed(&self.left, || self.disk().remove(path))
+    }
+
     fn sync_directory_of(&self, path: &Path) -> io::Result<()> {
         unless_killed(&self.left, || self.disk().sync_directory_of(path))
     }

@@ -36,6 +36,8 @@ pub trait Disk: Send + Sync {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn LogFile>>;
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Renames a file to a name that must be free: fails if a file has it, also if another host gives it that name at the same time.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Deletes a file, not a directory.
     fn remove(&self, _: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -80,6 +82,10 @@ impl Disk for SystemDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename_new(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

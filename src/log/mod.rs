@@ -20,6 +20,7 @@ mod index;
 mod lock;
 pub mod moment;
 mod name;
+mod next;
 mod open;
 mod prefix;
 mod proof;

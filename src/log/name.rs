@@ -36,6 +36,11 @@ pub(crate) fn lock_path(dir: &Path, src: &str) -> PathBuf {
     dir.join(format!("{src}.lock"))
 }
 
+/// Path of the next day's log before it has its own name.
+pub(super) fn next_path(dir: &Path, src: &str) -> PathBuf {
+    dir.join(format!("{src}.next"))
+}
+
 /// The log's path with a suffix.
 pub(crate) fn beside(log: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(log);

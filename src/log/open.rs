@@ -6,7 +6,7 @@ use super::file;
 use super::identity::LogId;
 use super::index::{BlockBuilder, Entry, Head, SideFile, SideWriter};
 use super::lock::lock_log;
-use super::name::{beside, side_path};
+use super::name::{beside, log_before, side_path};
 use super::record::FaultKind;
 use super::repair;
 use super::scan::{DamagedRange, Found, Mark, Scanner};
@@ -103,6 +103,29 @@ pub(super) fn first_unsynced(side: Option<&SideFile>, entries: u64, unsynced_fro
     { recent }.find(|entry| entry.first_index <= from).map_or(FIRST, |entry| entry.begin())
 }
 
+/// Makes the log before this one durable. A tickerplant that was killed between two days has left updates there that are in the file
+/// but not synced, and readers on other hosts, which a publisher asks what it has to send again, do not see them. If its last sync failed, the
+/// kernel may consider unwritten pages clean, and sequence numbers in them would be taken for durable: they are rewritten.
+pub(super) fn sync_log_before(how: &How, log: &Path) {
+    let disk = &*how.disk;
+    let synced = log_before(disk, log).map_err(LogError::io(log, "look for the log before")).and_then(|before| {
+        let Some(path) = before else { return Ok(()) };
+        let access = if how.unclean { Open::Write } else { Open::Read };
+        let file = disk.open(&path, access).map_err(LogError::io(&path, "open"))?;
+        if how.unclean {
+            let size_bytes = file.size_bytes().map_err(LogError::io(&path, "read the size"))?;
+            let side = SideFile::open(disk, &side_path(&path));
+            let entries = side.as_ref().map_or(0, SideFile::entries);
+            let begin = first_unsynced(side.as_ref(), entries, how.unsynced_from);
+            repair::write_again(&*file, &path, begin.offset_bytes..size_bytes)?;
+        }
+        file.sync_all().map_err(LogError::io(&path, "sync"))
+    });
+    if let Err(error) = synced {
+        tracing::warn!(log = %log.display(), %error, "cannot make the log before this one durable");
+    }
+}
+
 /// A log ready for appending.
 pub(super) struct Opened {
     pub file: Arc<dyn LogFile>,
@@ -136,7 +159,9 @@ impl How {
     }
 }
 
-pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
+/// Opens the log `path`, whose file is at `at` until [`super::next`] gives it its name.
+pub(super) fn open(at: &Path, path: &Path, how: &How) -> Result<Opened, LogError> {
+    let access = if at == path { Open::Create } else { Open::New };
     let mut report = OpenReport {
         path: path.to_path_buf(),
         created: false,
@@ -151,9 +176,9 @@ pub(super) fn open(path: &Path, how: &How) -> Result<Opened, LogError> {
         replaced: None,
     };
     loop {
-        let file = how.disk.open(path, Open::Create).map_err(LogError::io(path, "open"))?;
-        lock_log(&*file, path)?;
-        report.created |= make_head(&*how.disk, &*file, path)?;
+        let file = how.disk.open(at, access).map_err(LogError::io(at, "open"))?;
+        lock_log(&*file, at)?;
+        report.created |= make_head(&*how.disk, &*file, at)?;
         let side_at = side_path(path);
         let side_file = || SideFile::open_if_there(&*how.disk, &side_at).map_err(LogError::io(&side_at, "read"));
         let mut side = side_file()?;

@@ -8,9 +8,9 @@ use super::holder::{Holder, describe};
 use super::identity::{Holds, LogId, Sample, Samples, WriterId};
 use super::index::{BlockBuilder, Entry, Head, SideFile, SideWriter};
 use super::lock::WriterLock;
-use super::name::{log_before, log_path, side_path};
-use super::open::{self, FIRST, How, OpenReport};
-use super::repair;
+use super::name::{log_path, side_path};
+use super::next;
+use super::open::{self, FIRST, How, OpenReport, Opened};
 use super::source::LogSource;
 use crate::config::{Damage, Durability, RequiredMount};
 use crate::env::{Env, Open};
@@ -128,29 +128,6 @@ pub struct LogWriter {
     samples: Samples,
 }
 
-/// Makes the log before this one durable. A tickerplant that was killed between two days has left updates there that are in the file
-/// but not synced, and readers on other hosts, which a publisher asks what it has to send again, do not see them. If its last sync failed, the
-/// kernel may consider unwritten pages clean, and sequence numbers in them would be taken for durable: they are rewritten.
-fn sync_log_before(how: &How, log: &Path) {
-    let disk = &*how.disk;
-    let synced = log_before(disk, log).map_err(LogError::io(log, "look for the log before")).and_then(|before| {
-        let Some(path) = before else { return Ok(()) };
-        let access = if how.unclean { Open::Write } else { Open::Read };
-        let file = disk.open(&path, access).map_err(LogError::io(&path, "open"))?;
-        if how.unclean {
-            let size_bytes = file.size_bytes().map_err(LogError::io(&path, "read the size"))?;
-            let side = SideFile::open(disk, &side_path(&path));
-            let entries = side.as_ref().map_or(0, SideFile::entries);
-            let begin = open::first_unsynced(side.as_ref(), entries, how.unsynced_from);
-            repair::write_again(&*file, &path, begin.offset_bytes..size_bytes)?;
-        }
-        file.sync_all().map_err(LogError::io(&path, "sync"))
-    });
-    if let Err(error) = synced {
-        tracing::warn!(log = %log.display(), %error, "cannot make the log before this one durable");
-    }
-}
-
 /// Where this writer's epoch began.
 #[derive(Clone, Copy, Debug)]
 struct Began {
@@ -190,8 +167,9 @@ impl LogWriter {
             unclean: last.as_ref().is_some_and(|holder| !holder.clean && lock.same_boot(holder)),
             unsynced_from: lock.holder().unsynced_from,
         };
-        let (path, appender, side, builder, samples, report) = open_day(&options, date, &how)?;
-        sync_log_before(&how, &path);
+        let path = log_path(&options.dir, &options.src, date);
+        let day = continue_at(&options, &path, find(&path, &path, &how)?, &how)?;
+        open::sync_log_before(&how, &path);
         lock.mark_accepted()?;
         let fence = if lock.is_on_nfs() {
             let (path, own, waker) = (lock.path().to_path_buf(), lock.holder().clone(), options.waker.clone());
@@ -200,6 +178,7 @@ impl LogWriter {
         } else {
             None
         };
+        let Day { appender, builder, side, samples, report } = day;
         let began = Began { date, index: report.updates, writer: LogId(options.env.disk.draw()) };
         points::reach(Point::StartLogOpened);
         Ok((LogWriter { options, lock, fence, date, path, appender, builder, side, began, samples }, report))
@@ -269,10 +248,12 @@ impl LogWriter {
         check_mount(&self.options.dir, &self.options.mount)?;
         points::reach(Point::LogBeforeRoll);
         self.finish_day()?;
-        self.check_owner(date)?;
+        let path = log_path(&self.options.dir, &self.options.src, date);
+        let is_there = self.check_owner(&path)?;
+        let disk = Arc::clone(&self.options.env.disk);
         let epoch = self.lock.epoch();
         let how = How {
-            disk: Arc::clone(&self.options.env.disk),
+            disk: Arc::clone(&disk),
             damage: self.options.damage,
             limits: self.options.limits,
             chunk_bytes: self.options.chunk_bytes,
@@ -284,8 +265,18 @@ impl LogWriter {
             unclean: true,
             unsynced_from: None,
         };
-        let (path, appender, side, builder, samples, report) = open_day(&self.options, date, &how)?;
-        accept(&report).map_err(|reason| LogError::Unfit { path: path.clone(), reason })?;
+        let at = match is_there {
+            true => path.clone(),
+            false => next::place(&*disk, (&self.options.dir, &self.options.src), &path)?,
+        };
+        let found = find(&at, &path, &how)?;
+        accept(&found.0.report).map_err(|reason| LogError::Unfit { path: path.clone(), reason })?;
+        points::reach(Point::LogBeforeName);
+        let named = if is_there { Ok(()) } else { next::name(&*disk, &at, &path)? };
+        let day = named.and_then(|()| continue_at(&self.options, &path, found, &how)).inspect_err(|error| {
+            self.appender.give_up(format!("a start would go on with the log of {date}, which cannot be used: {error}"));
+        })?;
+        let Day { appender, builder, side, samples, report } = day;
         (self.began.date, self.began.index) = (date, report.updates);
         (self.date, self.path, self.appender, self.side, self.builder) = (date, path, appender, side, builder);
         self.samples = samples;
@@ -509,28 +500,24 @@ impl LogWriter {
         &self.path
     }
 
-    /// Rejects a log of `date` that another tickerplant, or a later epoch of this directory, has written.
-    fn check_owner(&self, date: Date) -> Result<(), LogError> {
-        let path = log_path(&self.options.dir, &self.options.src, date);
-        let is_there = match self.options.env.disk.open(&path, Open::Read) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-            opened => opened.map(|_| true).map_err(LogError::io(&path, "open"))?,
+    /// Rejects a log that another tickerplant, or a later epoch of this directory, has written; returns whether there is one.
+    fn check_owner(&self, path: &Path) -> Result<bool, LogError> {
+        match self.options.env.disk.open(path, Open::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened.map_err(LogError::io(path, "open"))?,
         };
-        let side = side_path(&path);
-        let found = match is_there {
-            true => SideFile::open_if_there(&*self.options.env.disk, &side).map_err(LogError::io(&side, "read"))?,
-            false => None,
-        };
-        let Some(Head { identity: Some(identity), epoch }) = found.map(|side| side.head()) else { return Ok(()) };
+        let side = side_path(path);
+        let found = SideFile::open_if_there(&*self.options.env.disk, &side).map_err(LogError::io(&side, "read"))?;
+        let Some(Head { identity: Some(identity), epoch }) = found.map(|side| side.head()) else { return Ok(true) };
         let (own_identity, own_epoch) = (self.lock.identity(), self.lock.epoch());
         let reason = if identity != own_identity {
             format!("its identity is {identity}, and this tickerplant's is {own_identity}")
         } else if epoch > own_epoch {
             format!("its epoch is {epoch}, and this tickerplant's is {own_epoch}")
         } else {
-            return Ok(());
+            return Ok(true);
         };
-        Err(LogError::Foreign { path, reason })
+        Err(LogError::Foreign { path: path.to_path_buf(), reason })
     }
 
     fn finish_day(&mut self) -> Result<(), LogError> {
@@ -567,15 +554,27 @@ pub(super) fn check_mount(dir: &Path, required: &RequiredMount) -> Result<(), Lo
     if is_there { Ok(()) } else { Err(LogError::Misplaced { path, required, found: mount.to_string() }) }
 }
 
-type Day = (PathBuf, Appender, SideWriter, BlockBuilder, Samples, OpenReport);
+/// A day's log, ready for appending.
+struct Day {
+    appender: Appender,
+    side: SideWriter,
+    builder: BlockBuilder,
+    samples: Samples,
+    report: OpenReport,
+}
 
-fn open_day(options: &LogOptions, date: Date, how: &How) -> Result<Day, LogError> {
-    let path = log_path(&options.dir, &options.src, date);
-    let opened = open::open(&path, how)?;
-    let is_shared = opened.file.is_shared();
-    let (end, waker) = (opened.end, options.waker.clone());
-    let samples = Samples::of(&*opened.file, &path, FIRST.offset_bytes, end.offset_bytes)?;
-    let mode = Mode { durability: options.durability, is_shared, buffer_most_bytes: options.buffer_bytes };
-    let appender = Appender::new(&*options.env.spawner, opened.file, &path, end, mode, waker)?;
-    Ok((path, appender, opened.side, BlockBuilder::new(opened.end, how.epoch), samples, opened.report))
+/// Opens the log `path`, whose file is at `at`, and reads what a writer needs.
+fn find(at: &Path, path: &Path, how: &How) -> Result<(Opened, Samples), LogError> {
+    let opened = open::open(at, path, how)?;
+    let samples = Samples::of(&*opened.file, path, FIRST.offset_bytes, opened.end.offset_bytes)?;
+    Ok((opened, samples))
+}
+
+/// Starts the threads of a log that was found.
+fn continue_at(options: &LogOptions, path: &Path, found: (Opened, Samples), how: &How) -> Result<Day, LogError> {
+    let (Opened { file, end, side, report }, samples) = found;
+    let mode =
+        Mode { durability: options.durability, is_shared: file.is_shared(), buffer_most_bytes: options.buffer_bytes };
+    let appender = Appender::new(&*options.env.spawner, file, path, end, mode, options.waker.clone())?;
+    Ok(Day { appender, side, builder: BlockBuilder::new(end, how.epoch), samples, report })
 }

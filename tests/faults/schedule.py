@@ -36,6 +36,7 @@ AT_START = ("start-locked", "start-log-opened", "journal-opened", "before-listen
 # Faults, in direct succession, without which a failpoint is never passed.
 NEEDS = {
     "log-before-roll": "day",
+    "log-before-name": "day",
     "log-rolled": "day",
     "tick-sends-end": "day",
     "node-takes-end": "day",

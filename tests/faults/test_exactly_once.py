@@ -22,7 +22,7 @@ POINTS = [
     ("sockets-written", 12),
 ]
 # At the end of the day.
-ROLLS = [("log-before-roll", 1), ("log-rolled", 1)]
+ROLLS = [("log-before-roll", 1), ("log-before-name", 1), ("log-rolled", 1)]
 NULL = -(2**63)
 CUT = (ConnectionError, OSError)
 

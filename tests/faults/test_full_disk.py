@@ -161,6 +161,29 @@ class FullDisk(Scene):
                 member.kill()
                 self.filler.unlink(missing_ok=True)
 
+    def test_a_day_that_cannot_end_goes_on_after_a_restart_with_the_updates_since(self):
+        tp, _, feed, node, _ = self.start_both(("--durability", "each"), "roll")
+        feed.ask(update("trade", trades(0, 1)))
+        # What follows fits the page that the log has, and no other file gets one.
+        with self.filler.open("ab", buffering=0) as filler, self.assertRaises(OSError):
+            while True:
+                filler.write(bytes(4096))
+        path = self.log_path(feed)
+        error = feed.error_of(kdb.lst(kdb.sym(".u.endofday"), kdb.sym("force")))
+        self.assertRegex(error, "^os: .*(?i:space)")
+        feed.ask(update("trade", trades(1, 1)))
+        tp.kill()
+        tp.wait()
+        self.filler.unlink()
+        again = self.tick("--durability", "each", name="roll-again", port=tp.port)
+        h = self.connect(again)
+        self.assertEqual((self.log_path(h), h.ask(".u.i").v), (path, 2))
+        h.ask(update("trade", trades(2, 1)))
+        self.eventually_equal(lambda: node.ask("exec seq from trade").v, [0, 1, 2], "the node has the day")
+        h.ask(kdb.lst(kdb.sym(".u.endofday"), kdb.sym("force")))
+        self.eventually(lambda: node.ask("count trade").v == 0, "the day has ended")
+        self.assertNotEqual(self.log_path(h), path)
+
     def test_a_node_and_a_console_with_two_addresses_use_one_that_cannot_log_now(self):
         tp = self.tick(name="full")
         feed = self.connect(tp)

@@ -22,6 +22,32 @@ pub fn open_fresh(path: &Path) -> io::Result<File> {
     Ok(direct.unwrap_or(file))
 }
 
+/// Renames a file to a name that must be free, by a second link, which NFS makes as one step as well.
+///
+/// # Errors
+/// `AlreadyExists` if another file has that name; the operating system's.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::hard_link(from, to) {
+        Ok(()) => {}
+        // The answer to the first request may have been lost, and the file have that name since.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && place_at(from)? != place_at(to)? => {
+            return Err(error);
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        // A file system without links, as those of memory cards, which only this host has mounted.
+        Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
+            return match to.try_exists()? {
+                true => Err(io::ErrorKind::AlreadyExists.into()),
+                false => std::fs::rename(from, to),
+            };
+        }
+        Err(error) => return Err(error),
+    }
+    // If the first name stays, whoever uses it next removes it first.
+    let _ = std::fs::remove_file(from);
+    Ok(())
+}
+
 /// Identity of a file (device and inode), unique among the files that exist at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {

@@ -173,6 +173,10 @@ impl Disk for Rom {
         Err(read_only())
     }
 
+    fn rename_new(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(read_only())
+    }
+
     fn sync_directory_of(&self, _: &Path) -> io::Result<()> {
         Err(read_only())
     }

@@ -32,6 +32,14 @@ impl<D: Disk> Disk for Mutant<D> {
         self.0.rename(from, to)
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename_new(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
     fn sync_directory_of(&self, path: &Path) -> io::Result<()> {
         self.0.sync_directory_of(path)
     }

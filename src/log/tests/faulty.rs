@@ -153,6 +153,10 @@ impl Disk for OneFile {
         Ok(())
     }
 
+    fn rename_new(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn sync_directory_of(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -183,6 +187,14 @@ impl Disk for OnePath {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         SystemDisk.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename_new(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.remove(path)
     }
 
     fn sync_directory_of(&self, path: &Path) -> io::Result<()> {

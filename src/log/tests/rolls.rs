@@ -1,10 +1,16 @@
 //! A roll into a log that already exists.
 
+use super::faulty::{Faulty, OnePath};
 use super::support::{DAY, Folder, all, flip, updates};
 use crate::config::Durability;
+use crate::env::Spawner;
+use crate::env::task::{Running, Task, Threads};
 use crate::log::{LogError, LogWriter, log_path, side_path};
 use jiff::civil::Date;
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn next() -> Date {
     DAY.tomorrow().unwrap()
@@ -108,4 +114,75 @@ fn a_log_whose_records_do_not_fit_holds_the_roll() {
     let error = writer.roll(next(), |report| Err(format!("{} records do not fit", report.updates))).unwrap_err();
     assert!(error.to_string().contains("25 records do not fit"), "{error}");
     assert_eq!((writer.date(), writer.tip()), (DAY, 0));
+}
+
+/// Files of the directory that are named like a log.
+fn logs(folder: &Folder) -> Vec<String> {
+    let entries = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap());
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| !name.ends_with(".index") && name != "sym.lock");
+    names.sort();
+    names
+}
+
+#[test]
+fn a_log_that_cannot_be_begun_leaves_none_that_a_start_would_go_on_with() {
+    let folder = Folder::new();
+    let full = Arc::new(Faulty::full_after(0));
+    let mut options = folder.options(Durability::Os);
+    options.env.disk = Arc::new(OnePath(folder.0.join("sym.next"), Arc::clone(&full)));
+    let (mut writer, _) = LogWriter::open(options, DAY).unwrap();
+    assert!(writer.roll(next(), |_| Ok(())).unwrap_err().to_string().contains("sym.next"));
+    writer.append(&updates(1)[0], 1).unwrap();
+    drop(writer);
+    assert_eq!(logs(&folder), ["sym2026.11.21"]);
+}
+
+#[test]
+fn what_a_roll_left_that_was_killed_is_in_nobodys_way() {
+    let folder = Folder::new();
+    let mut writer = opened(&folder);
+    std::fs::write(folder.0.join("sym.next"), [0xff, 1, 0]).unwrap();
+    assert!(writer.roll(next(), |_| Ok(())).unwrap().created);
+    assert_eq!(logs(&folder), ["sym2026.11.21", "sym2026.11.22"]);
+}
+
+#[test]
+fn a_log_that_another_process_made_meanwhile_is_not_replaced() {
+    let folder = Folder::new();
+    let mut writer = opened(&folder);
+    let log = log_path(&folder.0, "sym", next());
+    let error = writer
+        .roll(next(), |_| {
+            std::fs::write(&log, "of another one").unwrap();
+            Ok(())
+        })
+        .unwrap_err();
+    assert!(error.to_string().contains("sym2026.11.22"), "{error}");
+    assert_eq!(std::fs::read(&log).unwrap(), b"of another one");
+    writer.append(&updates(1)[0], 1).unwrap();
+}
+
+/// Starts the thread of the first log, and no other one.
+struct OneThread(AtomicBool);
+
+impl Spawner for OneThread {
+    fn spawn(&self, name: &str, task: Box<dyn Task>) -> io::Result<Box<dyn Running>> {
+        match self.0.swap(true, Ordering::Relaxed) {
+            true => Err(io::Error::other("no thread left")),
+            false => Threads.spawn(name, task),
+        }
+    }
+}
+
+#[test]
+fn from_the_name_of_the_next_log_on_nothing_follows_in_this_one() {
+    let folder = Folder::new();
+    let mut options = folder.options(Durability::Os);
+    options.env.spawner = Arc::new(OneThread(AtomicBool::new(false)));
+    let (mut writer, _) = LogWriter::open(options, DAY).unwrap();
+    writer.append(&updates(1)[0], 1).unwrap();
+    assert!(writer.roll(next(), |_| Ok(())).is_err());
+    assert!(writer.append(&updates(1)[0], 1).unwrap_err().to_string().contains("2026-11-22"));
+    assert_eq!(logs(&folder), ["sym2026.11.21", "sym2026.11.22"]);
 }
