@@ -7,7 +7,7 @@ use crate::runtime::op::Op;
 use crate::syntax::prims;
 use crate::verbs::convert::{float_to_long, floats};
 use crate::verbs::map::map;
-use crate::verbs::{cast, sets};
+use crate::verbs::{cast, find, sets};
 use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::kernel::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
@@ -80,25 +80,18 @@ pub(crate) fn long_mod(x: i64, y: i64) -> i64 {
     if rest != 0 && ((rest < 0) != (y < 0)) { rest + y } else { rest }
 }
 
-/// Applies item by item through lists, dictionaries and tables.
+/// Applies item by item through lists, dictionaries and tables, until both sides are atoms or simple vectors.
 pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Result<Value, QError> {
-    broadcast(context, x, y, &mut |_, x, y| simple(op, x, y))
-}
-
-type Leaf<'a> = &'a mut dyn FnMut(&mut Context, &Value, &Value) -> Result<Value, QError>;
-
-/// Pairs items of `x` and `y` until both sides are atoms or simple vectors.
-pub(crate) fn broadcast(context: &mut Context, x: &Value, y: &Value, leaf: Leaf) -> Result<Value, QError> {
     context.enter()?;
     match (x, y) {
         (Value::Func(_) | Value::Null, _) | (_, Value::Func(_) | Value::Null) => Err(QError::named("type")),
-        (Value::Dict(a), Value::Dict(b)) => dictionaries(context, a, b, leaf),
+        (Value::Dict(a), Value::Dict(b)) => dictionaries(context, op, a, b),
         (Value::Dict(d), _) => {
-            let values = broadcast(context, &d.values, y, leaf)?;
+            let values = atomic(context, op, &d.values, y)?;
             Ok(Value::dict(d.keys.clone(), values))
         }
         (_, Value::Dict(d)) => {
-            let values = broadcast(context, x, &d.values, leaf)?;
+            let values = atomic(context, op, x, &d.values)?;
             Ok(Value::dict(d.keys.clone(), values))
         }
         (Value::Table(a), Value::Table(b)) => {
@@ -107,18 +100,18 @@ pub(crate) fn broadcast(context: &mut Context, x: &Value, y: &Value, leaf: Leaf)
             }
             columns(a, |i, column| {
                 let other = b.columns.get(i).cloned().ok_or(QError::named("length"))?;
-                broadcast(context, column, &other.into(), leaf)
+                atomic(context, op, column, &other.into())
             })
         }
-        (Value::Table(t), _) => columns(t, |_, column| broadcast(context, column, y, leaf)),
-        (_, Value::Table(t)) => columns(t, |_, column| broadcast(context, x, column, leaf)),
+        (Value::Table(t), _) => columns(t, |_, column| atomic(context, op, column, y)),
+        (_, Value::Table(t)) => columns(t, |_, column| atomic(context, op, x, column)),
         _ if !is_list(x) && !is_list(y) => {
             if let (Value::Vector(a), Value::Vector(b)) = (x, y)
                 && a.len() != b.len()
             {
                 return Err(QError::named("length"));
             }
-            leaf(context, x, y)
+            simple(op, x, y)
         }
         _ => {
             let count = match (x.is_scalar(), y.is_scalar()) {
@@ -128,7 +121,7 @@ pub(crate) fn broadcast(context: &mut Context, x: &Value, y: &Value, leaf: Leaf)
             };
             let mut out = limits::list(count)?;
             for i in 0..count {
-                out.push(broadcast(context, &x.at(i), &y.at(i), leaf)?);
+                out.push(atomic(context, op, &x.at(i), &y.at(i))?);
             }
             Ok(Value::collapse(out))
         }
@@ -148,41 +141,52 @@ fn columns(t: &Table, mut f: impl FnMut(usize, &Value) -> Result<Value, QError>)
     Ok(Value::table(Table::new(t.names.clone(), out)))
 }
 
-/// Keys of both; a key of only one side keeps that side's value.
-fn dictionaries(context: &mut Context, a: &Dict, b: &Dict, leaf: Leaf) -> Result<Value, QError> {
+/// Keys of both. A key of one side alone keeps that side's value, but comparisons take it against a null, and a subtraction from zero.
+fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Value, QError> {
     let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
-    let (x, y) = (crate::verbs::find::all(context, &a.keys, &keys)?, crate::verbs::find::all(context, &b.keys, &keys)?);
-    if let (Value::Table(_), Value::Table(_)) = (&a.values, &b.values) {
-        let mut rows = Vec::with_capacity(x.len());
-        for (i, j) in x.iter().zip(&y) {
-            rows.push(pair(context, &a.values, &b.values, *i, *j, leaf)?);
-        }
-        return Ok(Value::dict(keys, Value::collapse(rows)));
-    }
+    let (x, y) = (find::all(context, &a.keys, &keys)?, find::all(context, &b.keys, &keys)?);
     let mut out = Vec::with_capacity(x.len());
     for (i, j) in x.iter().zip(&y) {
-        out.push(pair(context, &a.values, &b.values, *i, *j, leaf)?);
+        let (x, y) = (item_at(&a.values, *i), item_at(&b.values, *j));
+        out.push(match (x, y) {
+            (Some(x), Some(y)) => atomic(context, op, &x, &y)?,
+            (Some(x), None) => alone(context, op, x, false)?,
+            (None, Some(y)) => alone(context, op, y, true)?,
+            (None, None) => Value::empty(),
+        });
     }
     Ok(Value::dict(keys, Value::collapse(out)))
 }
 
-fn pair(context: &mut Context, x: &Value, y: &Value, i: i64, j: i64, leaf: Leaf) -> Result<Value, QError> {
-    let (i, j) = (usize::try_from(i).unwrap_or(usize::MAX), usize::try_from(j).unwrap_or(usize::MAX));
-    if i >= x.count() {
-        // A key missing on the left counts as zero in a subtraction (`0 f 1` is -1); other functions keep the right value.
-        let alone = y.at(j);
-        let items = alone.to_items();
-        let zero = Value::from_long(items.type_number(), 0);
-        let number = !matches!(items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_));
-        return match number.then(|| broadcast(context, &zero, &Value::from_long(items.type_number(), 1), leaf)) {
-            Some(Ok(difference)) if difference.as_float() == Some(-1.0) => broadcast(context, &zero, &alone, leaf),
-            _ => Ok(alone),
-        };
+fn item_at(values: &Value, at: i64) -> Option<Value> {
+    let at = usize::try_from(at).ok().filter(|at| *at < values.count())?;
+    Some(values.at(at))
+}
+
+/// The result for a value whose key the other dictionary lacks.
+fn alone(context: &mut Context, op: Op, value: Value, is_right: bool) -> Result<Value, QError> {
+    context.enter()?;
+    if !matches!(op, Op::Compare(_) | SUBTRACT) || op == SUBTRACT && !is_right {
+        return Ok(value);
     }
-    if j >= y.count() {
-        return Ok(x.at(i));
-    }
-    broadcast(context, &x.at(i), &y.at(j), leaf)
+    let items = match &value {
+        Value::Dict(d) => return Ok(Value::dict(d.keys.clone(), alone(context, op, d.values.clone(), is_right)?)),
+        value => value.to_items(),
+    };
+    let other = match (op, &items) {
+        (_, Items::List(_)) => {
+            let mut out = limits::list(value.count())?;
+            for at in 0..value.count() {
+                out.push(alone(context, op, value.at(at), is_right)?);
+            }
+            return Ok(Value::collapse(out));
+        }
+        (Op::Compare(_), _) => Value::null_of(items.type_number()),
+        (_, Items::Sym(_) | Items::Char(_) | Items::Guid(_)) => return Ok(value),
+        _ => Value::from_long(items.type_number(), 0),
+    };
+    let (x, y) = if is_right { (other, value) } else { (value, other) };
+    atomic(context, op, &x, &y)
 }
 
 /// Results of at least this many items are checked against the memory limit.

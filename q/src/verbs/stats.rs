@@ -415,6 +415,7 @@ fn with_previous(context: &mut Context, x: Value, op: Op) -> Result {
             // The first item is converted to the type of the differences: for dates, days.
             let t = rest.to_items().type_number();
             let first = match first.type_number() {
+                own if own == -types::DATETIME => Value::Float(first.as_float().unwrap_or(f64::NAN)),
                 own if own < 0 && t != -own && t != types::LIST => {
                     Value::from_long(t, first.as_long().unwrap_or(i64::NULL))
                 }
