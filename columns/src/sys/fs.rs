@@ -36,16 +36,21 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         // A file system without links, as those of memory cards, which only this host has mounted.
         Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
-            return match to.try_exists()? {
-                true => Err(io::ErrorKind::AlreadyExists.into()),
-                false => std::fs::rename(from, to),
-            };
+            return rename_if_free(from, to);
         }
         Err(error) => return Err(error),
     }
-    // If the first name stays, whoever uses it next removes it first.
+    // The file has its name, whether or not it keeps the first one too.
     let _ = std::fs::remove_file(from);
     Ok(())
+}
+
+/// As [`rename_new`] where only this host can give the name.
+fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
+    match to.try_exists()? {
+        true => Err(io::ErrorKind::AlreadyExists.into()),
+        false => std::fs::rename(from, to),
+    }
 }
 
 /// Identity of a file (device and inode), unique among the files that exist at the same time.
@@ -124,5 +129,26 @@ mod tests {
         let room = room(&std::env::temp_dir()).expect("figures");
         assert!(room.free_bytes <= room.total_bytes && room.total_bytes > 0);
         assert!(super::room(Path::new("/no/such/place")).is_err());
+    }
+
+    #[test]
+    fn a_file_gets_a_free_name_and_no_other_one() {
+        let folder = std::env::temp_dir().join(format!("elastick-names-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [one, other, name] = ["one", "other", "name"].map(|name| folder.join(name));
+        for rename in [rename_new, rename_if_free] {
+            std::fs::write(&one, "1").unwrap();
+            std::fs::write(&other, "2").unwrap();
+            rename(&one, &name).unwrap();
+            assert_eq!((std::fs::read(&name).unwrap(), one.exists()), (b"1".to_vec(), false));
+            assert_eq!(rename(&other, &name).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!((std::fs::read(&name).unwrap(), other.exists()), (b"1".to_vec(), true));
+            std::fs::remove_file(&name).unwrap();
+        }
+        std::fs::write(&one, "1").unwrap();
+        std::fs::hard_link(&one, &name).unwrap();
+        rename_new(&one, &name).unwrap();
+        assert!(name.exists() && !one.exists(), "the answer to a first request was lost");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

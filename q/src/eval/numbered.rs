@@ -154,8 +154,16 @@ fn broadcast(context: &mut Context, x: &Value) -> Result {
     if x.count() != 2 {
         return Err(QError::named("length"));
     }
+    let mut all = Vec::new();
     for handle in handles.items() {
-        let handle = handle.as_long().filter(|h| *h > 0).ok_or_else(type_error)?;
+        let handle = handle.as_long().ok_or_else(type_error)?;
+        // Nothing is sent if one of them is wrong.
+        if !crate::io::environment::is_connection(context, handle) {
+            return Err(QError::signal(format!("{handle} is not an ipc handle")));
+        }
+        all.push(handle);
+    }
+    for handle in all {
         crate::io::environment::send(context, -handle, message.clone())?;
     }
     Ok(Value::Null)

@@ -192,6 +192,11 @@ fn is_open(context: &Context, handle: i64) -> bool {
     context.host.open_handles().into_iter().any(|open| i64::from(open).unsigned_abs() == handle.unsigned_abs())
 }
 
+/// Whether a handle is a connection to another process, or the caller's own.
+pub(crate) fn is_connection(context: &Context, handle: i64) -> bool {
+    handle > 0 && (handle == i64::from(context.host.caller().handle) || is_open(context, handle))
+}
+
 /// A caller may send to its own connection and to handles it opened; the grant `relay` adds the connections of the process, the grant
 /// `sockets` any handle. The owner may send to any.
 fn may_send(context: &Context, handle: i64) -> bool {
