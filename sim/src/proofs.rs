@@ -81,14 +81,11 @@ impl World {
                 )));
             }
         }
-        // No subscriber matches: the window is of yesterday, its node is gone, or it was taken over unproved.
+        // No subscriber matches: the window is of the day before, its node is gone, or it was taken over unproved.
         let everything = Filter::default();
         let leaves_out = |date| self.auditor.leaves_out(date, 0..usize::MAX, &everything);
-        if !named
-            && lost_from(date).or(lost_from(date.saturating_sub(1))).is_none()
-            && !leaves_out(date)
-            && !leaves_out(date.saturating_sub(1))
-        {
+        let days = || [Some(date), self.auditor.day_before(date)].into_iter().flatten();
+        if !named && !days().any(|date| lost_from(date).is_some() || leaves_out(date)) {
             judged = Err(Broken(format!(
                 "a proof of {date} or the day before differs, of which nothing was taken from the log"
             )));

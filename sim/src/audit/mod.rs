@@ -113,6 +113,11 @@ impl Auditor {
         self.days.get(&date)
     }
 
+    /// The last day with a log before this date.
+    pub fn day_before(&self, date: i32) -> Option<i32> {
+        self.days.range(..date).next_back().map(|(before, _)| *before)
+    }
+
     /// Returns whether a place in a day's log may have had another update before a crash, or in the view of a tickerplant that has lost the log.
     pub fn is_behind_loss(&self, date: i32, place: usize) -> bool {
         self.day(date).and_then(|day| day.lost_from).is_some_and(|from| place >= from)
