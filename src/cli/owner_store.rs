@@ -38,8 +38,7 @@ fn of_table(_: &crate::config::LeaseTable, _: &str) -> Result<Box<dyn OwnerStore
 }
 
 /// Returns the windows of a URL.
-pub(super) fn windows(url: &OwnerUrl) -> Result<OwnerWindows, CliError> {
+pub(super) fn windows(url: &OwnerUrl) -> OwnerWindows {
     let [expire_ns, renew_ns, validity_ns, slack_ns] = url.windows_ns();
-    let windows = OwnerWindows { expire_ns, renew_ns, validity_ns, slack_ns };
-    windows.checked().map_err(|error| CliError::Usage(format!("--owner-lease: {error}")))
+    OwnerWindows { expire_ns, renew_ns, validity_ns, slack_ns }
 }

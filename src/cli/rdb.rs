@@ -8,6 +8,7 @@ use crate::config::Program;
 use crate::config::options;
 use crate::election::owner::{Keeper, Pulse};
 use crate::env::Env;
+use crate::env::task::Every;
 use crate::fleet::Fleet;
 use crate::fleet::absent::NoFleet;
 use crate::net::{Notifier, Watchdog};
@@ -103,14 +104,15 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
 }
 
 /// Starts to keep this process's lease, which ends when the result is dropped.
-fn keep(url: &OwnerUrl, node: &node::Node) -> Result<Keeper, CliError> {
-    let (windows, clock, identity) = (owner_store::windows(url)?, Env::system().clock, node.identity());
+fn keep(url: &OwnerUrl, node: &node::Node) -> Result<(Keeper, Every), CliError> {
+    let (windows, env, identity) = (owner_store::windows(url), Env::system(), node.identity());
     let store = owner_store::open(url, &format!("{} of {}", identity.node, identity.queue))?;
-    let pulse = Arc::new(Pulse::new(Arc::clone(&clock), Duration::from_nanos(windows.usable_ns())));
-    node.set_pulse(Arc::clone(&pulse));
-    let keeper = Keeper::start(store, identity.process.clone(), windows, clock, pulse).map_err(CliError::failed)?;
+    let pulse = Arc::new(Pulse::new(Arc::clone(&env.clock), Duration::from_nanos(windows.usable_ns())));
+    let beats = pulse.start(&*env.spawner).map_err(CliError::failed)?;
+    node.set_pulse(pulse);
+    let keeper = Keeper::start(store, identity.process.clone(), windows, env.clock).map_err(CliError::failed)?;
     node.set_lease(keeper.watch());
-    Ok(keeper)
+    Ok((keeper, beats))
 }
 
 /// Waits while this node is in a warm pool: it must not join the queue before it is taken into service.

@@ -10,11 +10,18 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
+/// The first number that is none: a store may keep signed ones, and somebody must be able to have a higher one.
+const END_OF_EPOCHS: u64 = i64::MAX.unsigned_abs();
+
 impl Epoch {
+    /// The epoch that a store has; `None` if nobody could have a higher one.
+    pub fn checked(number: u64) -> Option<Epoch> {
+        (number < END_OF_EPOCHS).then_some(Epoch(number))
+    }
+
     /// Next epoch; `None` on overflow.
     pub fn next(self) -> Option<Epoch> {
-        // The greatest number of a store is its end.
-        self.0.checked_add(1).filter(|next| *next < i64::MAX.unsigned_abs()).map(Epoch)
+        Epoch::checked(self.0.checked_add(1)?)
     }
 }
 

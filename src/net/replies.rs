@@ -12,35 +12,35 @@ pub enum Turn {
     AtOnce,
 }
 
+/// What is known of the response to a request.
+#[derive(Debug)]
+enum Slot {
+    Open,
+    /// It waits for earlier ones.
+    Ready(Bytes),
+    /// It was sent before earlier ones.
+    Sent,
+}
+
 /// Requests of one connection whose response is missing, or waits for an earlier one.
 #[derive(Debug, Default)]
 pub struct Replies {
     /// Number of the oldest request.
     first: u64,
-    waiting: VecDeque<Option<Bytes>>,
+    waiting: VecDeque<Slot>,
 }
 
 impl Replies {
     /// Registers a request; returns its number.
     pub fn ask(&mut self) -> u64 {
         let number = self.first.saturating_add(self.waiting.len() as u64);
-        self.waiting.push_back(None);
+        self.waiting.push_back(Slot::Open);
         number
     }
 
     /// Stores the response to request `number`, ignoring a second one, and passes every response that is next in order to `send`.
-    pub fn answer(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
-        let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
-        if let Some(slot) = place.and_then(|place| self.waiting.get_mut(place)).filter(|slot| slot.is_none()) {
-            *slot = Some(answer);
-        }
-        while let Some(Some(_)) = self.waiting.front() {
-            // An empty one was sent at once.
-            if let Some(answer) = self.waiting.pop_front().flatten().filter(|answer| !answer.is_empty()) {
-                send(answer);
-            }
-            self.first = self.first.saturating_add(1);
-        }
+    pub fn answer(&mut self, number: u64, answer: Bytes, send: impl FnMut(Bytes)) {
+        self.fill(number, Slot::Ready(answer), send);
     }
 
     /// As [`Replies::answer`], in its turn or before it.
@@ -54,11 +54,27 @@ impl Replies {
     /// Passes the response to request `number` to `send` before those to earlier requests, which wait for it: the process that answers asks its
     /// peer something meanwhile, and the peer sent this request before its response.
     fn answer_at_once(&mut self, number: u64, answer: Bytes, mut send: impl FnMut(Bytes)) {
-        let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
-        if place.and_then(|place| self.waiting.get(place)).is_some_and(Option::is_none) {
+        if self.open_slot(number).is_some() {
             send(answer);
-            self.answer(number, Bytes::new(), send);
+            self.fill(number, Slot::Sent, send);
         }
+    }
+
+    fn fill(&mut self, number: u64, filled: Slot, mut send: impl FnMut(Bytes)) {
+        if let Some(slot) = self.open_slot(number) {
+            *slot = filled;
+        }
+        while let Some(slot) = self.waiting.pop_front_if(|slot| !matches!(slot, Slot::Open)) {
+            if let Slot::Ready(answer) = slot {
+                send(answer);
+            }
+            self.first = self.first.saturating_add(1);
+        }
+    }
+
+    fn open_slot(&mut self, number: u64) -> Option<&mut Slot> {
+        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.waiting.get_mut(place).filter(|slot| matches!(slot, Slot::Open))
     }
 
     /// Requests whose response has not been sent.

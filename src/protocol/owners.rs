@@ -3,9 +3,6 @@
 use super::parts::long;
 use proto::{Items, Value, Writer, types};
 
-/// Most rows that a reader takes: more than a tickerplant's limits on subscribers and queues allow.
-pub const MAX_ROWS: usize = 4096;
-
 const COLUMNS: [&str; 9] = ["node", "queue", "state", "process", "owner", "group", "instance", "silent", "updates"];
 
 /// A node that is not lost. A queue that no node is in has a row with an empty `node`.
@@ -48,7 +45,7 @@ pub fn put(rows: &[OwnerRow], writer: &mut Writer<'_>) {
     writer.vector(types::LONG, types::ATTR_NONE, &updates);
 }
 
-/// Decodes the table of owners; `None` if the value has other columns or types, or more than [`MAX_ROWS`] rows.
+/// Decodes the table of owners; `None` if the value has other columns or types.
 pub fn read(value: &Value) -> Option<Vec<OwnerRow>> {
     let Value::Table { names, columns, .. } = value else { return None };
     let column = |name: &str| columns.get(names.iter().position(|own| own == name.as_bytes())?);
@@ -63,9 +60,6 @@ pub fn read(value: &Value) -> Option<Vec<OwnerRow>> {
     else {
         return None;
     };
-    if nodes.len() > MAX_ROWS {
-        return None;
-    }
     let row = |(at, node): (usize, &Vec<u8>)| {
         Some(OwnerRow {
             node: node.clone(),

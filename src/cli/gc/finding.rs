@@ -37,14 +37,8 @@ pub enum State {
     /// It left meanwhile, or another process has its name.
     Left,
     /// What was due is done.
-    Done(&'static str),
+    Done(Due),
     Failed(String),
-}
-
-impl PartialEq for State {
-    fn eq(&self, other: &State) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-    }
 }
 
 /// What is to be done.
@@ -130,11 +124,7 @@ impl Finding {
 
     /// What was due is done.
     pub fn done(&mut self) {
-        self.state = State::Done(match self.due() {
-            Due::Forget => "forgotten",
-            Due::Replace => "ended: its group launches another one",
-            _ => "evicted",
-        });
+        self.state = State::Done(self.due());
     }
 
     /// Whether something could not be decided or done.
@@ -145,7 +135,7 @@ impl Finding {
     pub fn lease(&self) -> String {
         match &self.state {
             State::Leased => "there".to_string(),
-            State::Gone { .. } | State::Done("evicted") => "over".to_string(),
+            State::Gone { .. } | State::Done(Due::Evict) => "over".to_string(),
             State::Unknown(why) => why.clone(),
             State::Empty { .. } | State::Vacant | State::Done(_) => String::new(),
             _ if self.row.owner.is_empty() => "none".to_string(),
@@ -165,7 +155,10 @@ impl Finding {
             State::Leased => "hangs, or its link: the lease is renewed",
             State::Away => "not connected: the queue waits for its grace period",
             State::Left => "left meanwhile",
-            State::Done(done) => done,
+            State::Done(Due::Evict) => "evicted",
+            State::Done(Due::Forget) => "forgotten",
+            State::Done(Due::Replace) => "ended: its group launches another one",
+            State::Done(Due::Nothing) => "",
             State::Failed(why) => why,
             State::Unknown(_) => "the store does not say whether it is gone",
             State::Heard | State::Suspect => "",
@@ -215,11 +208,11 @@ mod tests {
     #[test]
     fn only_silent_nodes_with_a_lease_are_looked_at() {
         let of = |row| Finding::of(row, &["other".to_string()]).state;
-        assert_eq!(of(row("a", Some(4), "a1")), State::Heard);
-        assert_eq!(of(row("a", Some(5), "a1")), State::Suspect);
-        assert_eq!(of(row("a", Some(5), "")), State::Unleased);
-        assert_eq!(of(row("a", Some(5), "../a")), State::Unleased, "no path of a store");
-        assert_eq!(of(row("a", None, "a1")), State::Away);
+        assert!(matches!(of(row("a", Some(4), "a1")), State::Heard));
+        assert!(matches!(of(row("a", Some(5), "a1")), State::Suspect));
+        assert!(matches!(of(row("a", Some(5), "")), State::Unleased));
+        assert!(matches!(of(row("a", Some(5), "../a")), State::Unleased), "no path of a store");
+        assert!(matches!(of(row("a", None, "a1")), State::Away));
         assert!(matches!(of(row("", None, "")), State::Empty { is_named: false }));
     }
 

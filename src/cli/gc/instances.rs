@@ -59,8 +59,9 @@ type Place = (Vec<u8>, String);
 ///
 /// # Errors
 /// The fleet's and the tickerplant's.
-pub fn find(gc: &mut Gc, rows: &[OwnerRow], empty_for: Duration) -> Result<Vec<Finding>, CliError> {
-    let first = vacant(gc, rows)?;
+pub fn find(gc: &mut Gc, empty_for: Duration) -> Result<Vec<Finding>, CliError> {
+    let rows = gc.rows()?;
+    let first = vacant(gc, &rows)?;
     if first.is_empty() {
         return Ok(Vec::new());
     }

@@ -39,10 +39,10 @@ pub fn command() -> Command {
         .value_name("TIME")
         .num_args(0..=1)
         .require_equals(true)
-        .default_missing_value("60s")
+        .default_missing_value("5m")
         .value_parser(units::duration)
         .help(
-            "Also end instances in service of the nodes' Auto Scaling groups on which no node has lived for TIME (60s without it); the group launches others. \
+            "Also end instances in service of the nodes' Auto Scaling groups on which no node has lived for TIME (5m without it), which has to be longer than an instance takes from service to a node; the group launches others. \
              Needs the permissions autoscaling:DescribeAutoScalingGroups and autoscaling:TerminateInstanceInAutoScalingGroup",
         );
     command_for(Program::Gc)
@@ -81,7 +81,6 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let Some(url) = settings.find(&options::OWNER_LEASE)? else {
         return Err(CliError::Usage("--owner-lease: the store in which the nodes keep their leases".into()));
     };
-    owner_store::windows(&url)?;
     let (is_json, is_dry) = (settings.is_on(&options::JSON)?, settings.is_on(&options::DRY_RUN)?);
     let forget: Vec<String> = matches.get_many::<String>("forget").into_iter().flatten().cloned().collect();
     let client = active(&addresses)?;
@@ -89,9 +88,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let empty_for = matches.get_one::<Duration>("instances").copied();
     let instances = empty_for.map(|_| instances::open()).transpose()?;
     let mut gc = Gc { client, store, validity: url.validity, began: Instant::now(), instances };
-    let rows = gc.rows()?;
-    let vacant = empty_for.map(|empty_for| instances::find(&mut gc, &rows, empty_for)).transpose()?;
-    let mut findings: Vec<Finding> = rows.into_iter().map(|row| Finding::of(row, &forget)).collect();
+    let vacant = empty_for.map(|empty_for| instances::find(&mut gc, empty_for)).transpose()?;
+    let mut findings: Vec<Finding> = gc.rows()?.into_iter().map(|row| Finding::of(row, &forget)).collect();
     gc.decide(&mut findings);
     findings.extend(vacant.into_iter().flatten());
     finding::sort(&mut findings);
@@ -138,13 +136,24 @@ impl Gc {
 
     /// Looks at the leases of silent nodes, until each is there or gone.
     fn decide(&mut self, findings: &mut [Finding]) {
-        let mut open: Vec<(&mut Finding, Vigil)> =
-            findings.iter_mut().filter(|of| of.state == State::Suspect).map(|of| (of, Vigil::default())).collect();
+        let mut open: Vec<(&mut Finding, Vigil)> = findings
+            .iter_mut()
+            .filter(|of| matches!(of.state, State::Suspect))
+            .map(|of| (of, Vigil::default()))
+            .collect();
         while !open.is_empty() {
+            let mut away: Option<String> = None;
             for (finding, vigil) in &mut open {
-                self.look(finding, vigil);
+                match &away {
+                    // Each of many nodes would cost the whole time of a call.
+                    Some(why) => finding.state = State::Unknown(why.clone()),
+                    None => self.look(finding, vigil),
+                }
+                if let State::Unknown(why) = &finding.state {
+                    away = Some(why.clone());
+                }
             }
-            open.retain(|(finding, _)| finding.state == State::Suspect);
+            open.retain(|(finding, _)| matches!(finding.state, State::Suspect));
             if !open.is_empty() {
                 std::thread::sleep(LOOK_EVERY);
             }

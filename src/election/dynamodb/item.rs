@@ -23,9 +23,6 @@ pub const COPIES: &str = "copies";
 /// There while an operator has paused take-overs.
 pub const PAUSED: &str = "paused";
 
-/// No number is as high, unless somebody has set it by hand: each taker needs a higher one, which clients read as a long.
-const END_OF_EPOCHS: u64 = i64::MAX.unsigned_abs();
-
 const NANOSECONDS_PER_MS: u64 = 1_000_000;
 
 pub type Item = HashMap<String, AttributeValue>;
@@ -61,8 +58,8 @@ pub fn epoch(item: &Item) -> Result<Epoch, String> {
     match item.get(FENCE) {
         None => Ok(Epoch::default()),
         Some(AttributeValue::N(number)) => {
-            let epoch = number.parse().ok().filter(|epoch| *epoch < END_OF_EPOCHS);
-            epoch.map(Epoch).ok_or_else(|| format!("its {FENCE} is {number}"))
+            let epoch = number.parse().ok().and_then(Epoch::checked);
+            epoch.ok_or_else(|| format!("its {FENCE} is {number}"))
         }
         Some(_) => Err(format!("its attribute {FENCE} is not a number")),
     }

@@ -1,6 +1,6 @@
 //! Keeps the lease of this process: a thread drives the pure core ([`OwnerLease`]) against a store.
 
-use super::{OwnerStore, Pulse, Renewed};
+use super::{OwnerStore, Renewed};
 use crate::lease::owner::{OwnerAction, OwnerEvent, OwnerLease, OwnerWindows};
 use crate::sys::clock::Clock;
 use crate::sys::stack;
@@ -40,13 +40,12 @@ impl Keeper {
         owner: String,
         windows: OwnerWindows,
         clock: Arc<dyn Clock>,
-        pulse: Arc<Pulse>,
     ) -> io::Result<Keeper> {
         let ((end, ends), (done, released)) = (channel(), channel());
         let standing = Arc::<Mutex<Standing>>::default();
         let lease = OwnerLease::new(windows, now_ns(&*clock));
         let call = Duration::from_nanos(windows.renew_ns).min(MAX_CALL);
-        let mut of = Thread { store, owner, lease, clock, pulse, call, ends, standing: Arc::clone(&standing) };
+        let mut of = Thread { store, owner, lease, clock, call, ends, standing: Arc::clone(&standing) };
         stack::thread("owner-lease".into()).spawn(move || {
             of.run();
             // The process may be at its end.
@@ -97,7 +96,6 @@ struct Thread {
     owner: String,
     lease: OwnerLease,
     clock: Arc<dyn Clock>,
-    pulse: Arc<Pulse>,
     call: Duration,
     ends: Receiver<()>,
     standing: Arc<Mutex<Standing>>,
@@ -107,7 +105,6 @@ impl Thread {
     fn run(&mut self) {
         let mut event = OwnerEvent::Tick;
         loop {
-            self.pulse.beat();
             let mut answer = None;
             for action in self.lease.step(event, now_ns(&*self.clock)) {
                 answer = self.carry_out(action).or(answer);

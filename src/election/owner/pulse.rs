@@ -1,14 +1,21 @@
 //! Notices that this process stood still for longer than its lease lasts, as on a host that was suspended: others may have been given its windows.
 //!
-//! The keeper's thread beats more often than that whatever the store does, because its waits and calls are bounded by the renew window. Between the
-//! end of the pause and its next beat, readers find the last one too old; from then on a flag says it, until the node has joined again.
+//! A thread that does nothing else beats: one that also called the store would stand still with it, and a store that hangs must cost no node. Between
+//! the end of the pause and the next beat, readers find the last one too old; from then on a flag says it, until the node has joined again.
 
+use crate::env::Spawner;
+use crate::env::task::Every;
 use crate::sys::clock::Clock;
+use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Beats of the keeper's thread.
+/// Beats in the life of the lease.
+const BEATS: u32 = 8;
+
+/// The last beat, and whether one was late.
 pub struct Pulse {
     clock: Arc<dyn Clock>,
     limit_ns: u64,
@@ -25,11 +32,23 @@ impl Pulse {
         pulse
     }
 
+    /// Beats until the result is dropped.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn start(self: &Arc<Pulse>, spawner: &dyn Spawner) -> io::Result<Every> {
+        let pulse = Arc::clone(self);
+        Every::start(spawner, "owner-pulse", Duration::from_nanos(self.limit_ns) / BEATS, move || {
+            pulse.beat();
+            ControlFlow::Continue(())
+        })
+    }
+
     fn now_ns(&self) -> u64 {
         u64::try_from(self.clock.since_boot().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn beat(&self) {
+    fn beat(&self) {
         let now_ns = self.now_ns();
         if now_ns.saturating_sub(self.beat_ns.load(Ordering::SeqCst)) >= self.limit_ns {
             self.is_doubtful.store(true, Ordering::SeqCst);
@@ -53,6 +72,7 @@ impl Pulse {
 mod tests {
     use super::*;
     use crate::election::set_clock::SetClock;
+    use crate::env::task::Threads;
 
     #[test]
     fn a_pause_is_in_doubt_until_the_node_has_joined_again() {
@@ -65,10 +85,24 @@ mod tests {
         at(18);
         assert!(!pulse.is_doubtful());
         at(19);
-        assert!(pulse.is_doubtful(), "the keeper has not run yet");
+        assert!(pulse.is_doubtful(), "the thread has not run yet");
         pulse.beat();
         assert!(pulse.is_doubtful(), "it has, but the node has not joined");
         pulse.joined();
+        assert!(!pulse.is_doubtful());
+    }
+
+    #[test]
+    fn it_beats_whatever_a_store_does() {
+        let clock = Arc::new(SetClock::default());
+        let pulse = Arc::new(Pulse::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_millis(1)));
+        let _beats = pulse.start(&Threads).unwrap();
+        for ns in [900_000, 1_800_000, 2_700_000] {
+            clock.0.store(ns, Ordering::SeqCst);
+            while pulse.beat_ns.load(Ordering::SeqCst) != ns {
+                std::thread::yield_now();
+            }
+        }
         assert!(!pulse.is_doubtful());
     }
 }

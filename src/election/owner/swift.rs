@@ -61,7 +61,7 @@ impl OwnerStore for Swift {
             let what = "there is no such container: create it, and give all nodes and elastick gc the same URL";
             return Err(self.client.failed(what));
         }
-        let reply = self.client.request("HEAD", Some(owner), &[], by)?;
+        let reply = self.client.head(owner, by)?;
         match reply.status {
             200..=299 => self.seen(owner, &reply),
             404 => Ok(Sight::Absent),

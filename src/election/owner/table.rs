@@ -3,6 +3,8 @@
 use super::{OwnerStore, Renewed, Sight, StoreError};
 use crate::election::Store;
 use crate::lease::{Epoch, LeaseWrite, Written};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 /// Opens the store of one owner's record.
@@ -11,8 +13,8 @@ pub type Open = Box<dyn FnMut(&str) -> Result<Box<dyn Store>, StoreError> + Send
 /// Records of owners.
 pub struct Table {
     open: Open,
-    /// The store of the owner that was called last.
-    store: Option<(String, Box<dyn Store>)>,
+    /// The stores of the owners that were called: the own one, or those of the silent nodes, each of which may be looked at several times.
+    stores: BTreeMap<String, Box<dyn Store>>,
     version: String,
     writes: u64,
 }
@@ -20,15 +22,14 @@ pub struct Table {
 impl Table {
     /// Calls nothing yet.
     pub fn new(open: Open) -> Table {
-        Table { open, store: None, version: String::new(), writes: 0 }
+        Table { open, stores: BTreeMap::new(), version: String::new(), writes: 0 }
     }
 
     fn store(&mut self, owner: &str) -> Result<&mut Box<dyn Store>, StoreError> {
-        if self.store.as_ref().is_none_or(|(name, _)| name != owner) {
-            self.store = Some((owner.to_string(), (self.open)(owner)?));
+        match self.stores.entry(owner.to_string()) {
+            Entry::Occupied(open) => Ok(open.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert((self.open)(owner)?)),
         }
-        let store = self.store.as_mut().map(|(_, store)| store);
-        store.ok_or_else(|| StoreError::Failed("the store is not open".to_string()))
     }
 
     /// Returns another version, which no other process writes: names of owners are never used twice.

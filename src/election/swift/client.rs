@@ -4,6 +4,8 @@ use super::super::store::StoreError;
 use crate::access::Url;
 use crate::config::{SwiftAuth, SwiftPlace};
 use crate::net::http_call::{self, Reply};
+use std::fs::File;
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 /// Longest key of a login that is read.
@@ -69,7 +71,9 @@ impl Client {
                 let named = |error: &dyn std::fmt::Display| {
                     StoreError::Failed(format!("the key of Swift's user {user}: {}: {error}", key_file.display()))
                 };
-                let key = std::fs::read_to_string(key_file).map_err(|error| named(&error))?;
+                let mut key = String::new();
+                let file = File::open(key_file).map_err(|error| named(&error))?;
+                file.take(MAX_KEY_BYTES as u64 + 2).read_to_string(&mut key).map_err(|error| named(&error))?;
                 let key = key.trim_end();
                 if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
                     return Err(named(&"not a key of up to 1024 printable characters in one line"));
@@ -133,6 +137,14 @@ impl Client {
             }
         }
         Err(self.failed("a token that was just given out is rejected"))
+    }
+
+    /// Looks at an object: of several replicas, at the one that was written last.
+    ///
+    /// # Errors
+    /// Those of a request.
+    pub fn head(&mut self, object: &str, by: Instant) -> Result<Reply, StoreError> {
+        self.request("HEAD", Some(object), &[("X-Newest", "true")], by)
     }
 
     /// Error for a status that says nothing.

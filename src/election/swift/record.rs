@@ -23,8 +23,6 @@ const PAUSED: &str = "X-Object-Meta-Paused";
 const YES: &str = "1";
 
 const NANOSECONDS_PER_MS: u64 = 1_000_000;
-/// No number is as high: each taker needs a higher one.
-const END_OF_EPOCHS: u64 = i64::MAX.unsigned_abs();
 
 /// Returns the headers that keep a record.
 ///
@@ -65,7 +63,7 @@ pub fn record(reply: &Reply) -> Result<LeaseRecord, String> {
         lease_ns: duration_ms.saturating_mul(NANOSECONDS_PER_MS),
         is_released: field(reply, RELEASED) == Some(YES),
         successor: text(reply, SUCCESSOR)?,
-        epoch: Epoch(number(reply, FENCE)?.filter(|fence| *fence < END_OF_EPOCHS).ok_or_else(|| wrong(FENCE))?),
+        epoch: number(reply, FENCE)?.and_then(Epoch::checked).ok_or_else(|| wrong(FENCE))?,
         copies: Copies::of(copies.ok_or_else(|| wrong(COPIES))?),
         is_paused: field(reply, PAUSED).is_some(),
     })

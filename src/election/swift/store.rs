@@ -61,8 +61,7 @@ impl SwiftStore {
     /// Returns the record, and whether its object is there. An object that is gone while its container is there means that the lease is over: released,
     /// as far as this process knows the record.
     fn look(&mut self, by: Instant) -> Result<(Option<LeaseRecord>, bool), StoreError> {
-        // Of several replicas the one that was written last.
-        let reply = self.client.request("HEAD", Some(&self.object), &[("X-Newest", "true")], by)?;
+        let reply = self.client.head(&self.object, by)?;
         let end = match reply.status {
             200..=299 => self.client.end(&reply)?,
             404 if self.client.has_container(by)? => End::Past,
@@ -159,7 +158,15 @@ impl Store for SwiftStore {
                     let stands = self.stands(write, SETTLE.max(began.elapsed()), by).unwrap_or(true);
                     return Ok(if stands { Written::Applied } else { Written::Refused });
                 }
-                LeaseWrite::Pause(_) if self.stands(write, SETTLE_PAUSE, by) != Some(true) => {}
+                LeaseWrite::Pause(_) => match self.stands(write, SETTLE_PAUSE, by) {
+                    Some(true) => return Ok(written),
+                    Some(false) => {}
+                    None => {
+                        return Err(self
+                            .client
+                            .failed("written, but it cannot be seen whether that stands: elastick lease show"));
+                    }
+                },
                 _ => return Ok(written),
             }
         }

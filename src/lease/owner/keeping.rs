@@ -13,35 +13,7 @@ pub struct OwnerWindows {
     pub slack_ns: u64,
 }
 
-/// Windows that make no sense together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WindowsError {
-    #[error("renew must be at most half of expire, less what the store rounds off: one renewal may be late")]
-    RenewTooLong,
-    #[error("validity must be at most renew: otherwise a late renewal stops all work")]
-    ValidityTooLong,
-    #[error("renew must not be 0")]
-    NoRenewal,
-}
-
 impl OwnerWindows {
-    /// Checks the windows against each other.
-    ///
-    /// # Errors
-    /// See [`WindowsError`].
-    pub fn checked(self) -> Result<OwnerWindows, WindowsError> {
-        if self.renew_ns == 0 {
-            return Err(WindowsError::NoRenewal);
-        }
-        if self.renew_ns > self.usable_ns() / 2 {
-            return Err(WindowsError::RenewTooLong);
-        }
-        if self.validity_ns > self.renew_ns {
-            return Err(WindowsError::ValidityTooLong);
-        }
-        Ok(self)
-    }
-
     /// Life on which the owner relies.
     pub fn usable_ns(self) -> u64 {
         self.expire_ns.saturating_sub(self.slack_ns)

@@ -7,5 +7,5 @@ mod vigil;
 #[cfg(test)]
 mod tests;
 
-pub use keeping::{OwnerAction, OwnerEvent, OwnerLease, OwnerWindows, WindowsError};
+pub use keeping::{OwnerAction, OwnerEvent, OwnerLease, OwnerWindows};
 pub use vigil::{Sight, Verdict, Vigil};

@@ -68,15 +68,6 @@ fn a_process_that_leaves_gives_its_lease_back_once_and_makes_no_other_call() {
 }
 
 #[test]
-fn windows_fit_together() {
-    assert!(WINDOWS.checked().is_ok());
-    let with = |renew_ns, validity_ns| OwnerWindows { renew_ns, validity_ns, ..WINDOWS }.checked();
-    assert_eq!(with(8 * S, S), Err(WindowsError::RenewTooLong));
-    assert_eq!(with(3 * S, 4 * S), Err(WindowsError::ValidityTooLong));
-    assert_eq!(with(0, 0), Err(WindowsError::NoRenewal));
-}
-
-#[test]
 fn a_record_is_over_once_it_has_not_changed_for_its_own_life() {
     let seen = |version: &str| Sight::Recorded { version: version.into(), lasts_ns: 10 * S };
     let mut vigil = Vigil::default();
