@@ -9,6 +9,7 @@ use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window}
 use super::journal::{Change, Record};
 use super::leave::Leaving;
 use super::note::Note;
+use super::sleep::OpenAtEnd;
 use crate::config::Wake;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -316,8 +317,8 @@ pub struct Queue {
     pub(super) first_requests: BTreeMap<Symbol, FirstRequest>,
     /// Groups without a queue whose nodes [`super::QueueEvent::Wake`] has requested. Not kept over a restart.
     pub(super) waking: BTreeSet<Symbol>,
-    /// Live nodes that end once they have finished the day before. Not kept over a restart, after which they stay.
-    pub(super) ending: BTreeSet<SubscriberId>,
+    /// Live nodes that end once they have finished the day before, each with the window that it had open at the end of that day.
+    pub(super) ending: BTreeMap<SubscriberId, OpenAtEnd>,
     /// When the tip last changed, or queries were announced, on the steady clock; and that tip.
     pub(super) active_ns: i64,
     pub(super) active_tip: UpdateIndex,
@@ -347,7 +348,7 @@ impl Queue {
             blocked: BTreeSet::new(),
             first_requests: BTreeMap::new(),
             waking: BTreeSet::new(),
-            ending: BTreeSet::new(),
+            ending: BTreeMap::new(),
             active_ns: i64::MAX,
             active_tip: UpdateIndex::default(),
             now_ns: i64::MIN,
@@ -416,6 +417,7 @@ impl Queue {
             .extend(self.lines.iter().map(|(queue, line)| Change::Line { queue: queue.clone(), line: line.clone() }));
         changes.extend(self.subscribers.iter().map(|s| Change::Subscriber(Box::new(s.clone()))));
         changes.extend((self.written > UpdateIndex::default()).then_some(Change::Written(self.written)));
+        changes.extend(self.ending.iter().map(|(id, open)| Change::Ending { id: *id, open: *open }));
         changes.extend(self.departed.all());
         changes.extend(self.evicted.all());
         Record { tip: self.tip, changes }
