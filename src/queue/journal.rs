@@ -6,8 +6,7 @@
 
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::leave::Leaving;
-use super::sleep::OpenAtEnd;
-use super::table::{Held, Line, Lost, Params, Progress, Queue, State, Subscriber, SubscriberId};
+use super::table::{Held, Line, Lost, OpenAtEnd, Params, Progress, Queue, State, Subscriber, SubscriberId};
 use super::{Subscription, invariants};
 use std::fmt::Write;
 use std::sync::Arc;

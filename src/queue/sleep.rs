@@ -9,23 +9,9 @@ use super::event::{Action, Status};
 use super::ids::{Handle, QueueName, Symbol, UpdateIndex, Window};
 use super::leave;
 use super::note::Note;
-use super::table::{FirstRequest, Kind, Line, Lost, Queue, State, Subscriber, SubscriberId};
+use super::table::{FirstRequest, Kind, Line, Lost, OpenAtEnd, Queue, State, Subscriber, SubscriberId};
 use crate::config::Wake;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Positions that a live node can have had at the end of a day: from its last known one to the tip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenAtEnd {
-    pub from: UpdateIndex,
-    pub to: UpdateIndex,
-}
-
-impl OpenAtEnd {
-    /// Whether a position is one of the day that has ended. Positions only grow within a day.
-    fn may_have(self, next: UpdateIndex) -> bool {
-        self.from <= next && next <= self.to
-    }
-}
 
 /// A node that answered a query within this time wakes its queue, nanoseconds: it reports every second.
 const RECENT_NS: i64 = 2_000_000_000;

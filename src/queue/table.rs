@@ -9,7 +9,6 @@ use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window}
 use super::journal::{Change, Record};
 use super::leave::Leaving;
 use super::note::Note;
-use super::sleep::OpenAtEnd;
 use crate::config::Wake;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -281,6 +280,20 @@ pub(super) struct FirstRequest {
     pub desired: usize,
     /// Time of the request, on the steady clock.
     pub at_ns: i64,
+}
+
+/// Positions that a live node can have had at the end of a day: from its last known one to the tip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenAtEnd {
+    pub from: UpdateIndex,
+    pub to: UpdateIndex,
+}
+
+impl OpenAtEnd {
+    /// Whether a position is one of the day that has ended. Positions only grow within a day.
+    pub(super) fn may_have(self, next: UpdateIndex) -> bool {
+        self.from <= next && next <= self.to
+    }
 }
 
 /// All queues of a tickerplant.
