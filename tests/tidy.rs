@@ -146,6 +146,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
             "sim/src/progress.rs",
             "sim/src/proofs.rs",
             "sim/src/schemas.rs",
+            "sim/src/sleep.rs",
             "sim/src/takeover.rs",
             "sim/src/tick.rs",
             "sim/src/trace.rs",

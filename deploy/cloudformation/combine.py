@@ -26,6 +26,16 @@ JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[:,]) ')
 JSON_BREAK = re.compile(r'(?<=[,\[])\n {10}(?=[\["{])')
 # A sequence of plain values below its key.
 PLAIN_SEQUENCE = re.compile(r"^( *)(\S[^\n]*:)\n((?:\1  - (?:!Ref )?[\w:.]+\n)+)(?!\1  )", re.M)
+# A mapping of values on one line each below its key. Plain text has no character with a meaning in YAML.
+VALUE = r"(?:!\w+ )?(?:'[^'\n]*'|\[[^\n]*\]|\{[^\n]*\}|[\w.:/-]*[\w./-]|\w[\w ./;'-]*)"
+PLAIN_MAPPING = re.compile(rf"^( *)([\w:]+):\n((?:\1  [\w:]+: (?:{VALUE})\n)+)(?!\1  )", re.M)
+# The same as an entry of a sequence.
+PLAIN_ENTRY = re.compile(rf"^( *)- ([\w:]+: (?:{VALUE})\n(?:\1  [\w:]+: (?:{VALUE})\n)+)(?!\1  )", re.M)
+# Longest line that such a mapping is put on.
+MAX_LINE = 400
+# A line whose value is in brackets or braces; there a string, or a blank between two entries.
+IN_BRACKETS = re.compile(r"^ *(?:- )?(?:[\w:]+: )?(?:!\w+ )?[\[{].*[\]}]$")
+ENTRY_BREAK = re.compile(r"('[^']*')|(?<=,) ")
 # A tag in several lines, because its value was imported.
 TAG = re.compile(r"- Key: (\w+)\n +Value: (![^\n]+)\n +PropagateAtLaunch: true")
 
@@ -44,7 +54,7 @@ Metadata:
       - Label: {default: Network}
         Parameters: [VPCID, SUBNETID, SUBNETID2, SUBNETID3, CLIENTCIDR, SSHCIDR]
       - Label: {default: Tickerplant}
-        Parameters: [TICKERPLANTS, SCHEMA, ROLLTIME, TICKOPTIONS, TICKPORT, ZONENAME]
+        Parameters: [TICKERPLANTS, SCHEMA, ROLLTIME, CALENDAR, WAKE, IDLEOFF, TICKOPTIONS, TICKPORT, ZONENAME]
       - Label: {default: Launching and ending}
         Parameters: [PURCHASE, WARMPOOL, LAUNCHTIMEOUT, LEAVETIMEOUT, TURNOFF, TURNON, TIMEZONE]
       - Label: {default: Keeping and watching}
@@ -93,9 +103,21 @@ def on_one_line(found):
     return f"{found[1]}{found[2]} [{', '.join(re.findall(r'- (.+)', found[3]))}]\n"
 
 
+def in_braces(head, lines, otherwise):
+    """A mapping in braces behind what comes before it, if that is no long line."""
+    line = f"{head} {{{', '.join(line.strip() for line in lines.splitlines())}}}\n"
+    return line if len(line) <= MAX_LINE else otherwise
+
+
 def denser(text):
-    """YAML with one blank for each level of mappings, and sequences at the column of their key or, if plain, on its line."""
+    """YAML with one blank for each level of mappings, and sequences at the column of their key. What is plain is on the line of its key, in
+    brackets or braces without blanks between entries."""
     text = PLAIN_SEQUENCE.sub(on_one_line, text)
+    before = None
+    while text != before:
+        before = text
+        text = PLAIN_MAPPING.sub(lambda found: in_braces(f"{found[1]}{found[2]}:", found[3], found[0]), text)
+        text = PLAIN_ENTRY.sub(lambda found: in_braces(f"{found[1]}-", found[2], found[0]), text)
     out, columns = [], [(0, 0)]
     for line in text.splitlines():
         column = len(line) - len(line.lstrip())
@@ -104,6 +126,8 @@ def denser(text):
         if columns[-1][0] < column:
             columns.append((column, columns[-1][1] + (not line.lstrip().startswith("- "))))
         new, rest = columns[-1][1], line.lstrip()
+        if IN_BRACKETS.match(rest):
+            rest = ENTRY_BREAK.sub(lambda found: found[1] or "", rest)
         out.append(" " * new + rest)
         while rest.startswith("- "):
             # What follows a dash is a level of its own.

@@ -33,6 +33,7 @@ impl World {
         let active_ns = self.between(20 * SECOND, 60 * SECOND);
         self.run_until(self.now_ns.saturating_add(active_ns))?;
         self.rest()?;
+        self.sleep_and_wake()?;
         // Skip to the evening, shortly before the day's end.
         let before_ns = self.between(4 * SECOND, 20 * SECOND);
         let to_midnight_ns = DAY - self.wall() % DAY;
@@ -47,6 +48,7 @@ impl World {
         self.log_is_put_back();
         self.run_until(self.now_ns.saturating_add(MS).saturating_add(behind_ns))?;
         self.rest()?;
+        self.sleep_and_wake()?;
         let hours = self.rng.from(2, 10);
         self.skip(hours * 3_600 * SECOND);
         self.clean_up();
@@ -94,7 +96,7 @@ impl World {
     }
 
     /// Writes updates that durability `none` buffers, then checks watchers' messages that arrived before their update was in the file.
-    fn flush_tick(&mut self) {
+    pub fn flush_tick(&mut self) {
         if self.plan.promise() == Promise::Nothing {
             self.with_tick(|tick| tick.service.plant.flush_merged(&mut tick.links));
             self.after_tick();
@@ -105,7 +107,7 @@ impl World {
     }
 
     /// Returns why the cluster has not settled; `None` if it has.
-    fn unsettled(&self) -> Option<String> {
+    pub fn unsettled(&self) -> Option<String> {
         let Some(tick) = &self.tick else { return Some("there is no tickerplant".to_string()) };
         if self.old.is_some() {
             return Some("a tickerplant that has lost its log goes on".to_string());
@@ -123,7 +125,12 @@ impl World {
         let (queue, tip) = (plant.queue(), plant.tip());
         for of in &self.plan.queues {
             let name = elastick::queue::QueueName(of.name.clone().into_bytes());
-            let Some(line) = queue.lines().get(&name) else { return Some(format!("there is no queue {}", of.name)) };
+            let Some(line) = queue.lines().get(&name).filter(|line| !queue.is_asleep(line)) else {
+                match self.sleeps_wrongly(queue, &name, queue.lines().get(&name)) {
+                    Some(why) => return Some(why),
+                    None => continue,
+                }
+            };
             if !line.lost.is_empty() {
                 return Some(format!("queue {} has lost windows: {:?}", of.name, line.lost));
             }
@@ -206,7 +213,7 @@ impl World {
     }
 
     /// Compares everything with the log.
-    fn audit(&mut self) -> Result<(), Broken> {
+    pub fn audit(&mut self) -> Result<(), Broken> {
         self.report.audits = self.report.audits.saturating_add(1);
         self.run_until(self.now_ns.saturating_add(100 * MS))?;
         self.auditor.at_rest(self.tick_runs, self.extras())?;
@@ -225,8 +232,14 @@ impl World {
             return Err(Broken(format!("the tickerplant's tip is {tip}, the log has {logged} updates")));
         }
         let (queue, extras) = (plant.queue(), self.extras());
-        let leaves_out = |of: &QueuePlan| self.auditor.leaves_out(date, 0..tip, &of.filter);
-        if let Some(of) = self.plan.queues.iter().find(|of| leaves_out(of)) {
+        // Nobody needs to hold what is written down.
+        let held_from = place(queue.written().0).min(tip);
+        let leaves_out = |of: &QueuePlan| self.auditor.leaves_out(date, held_from..tip, &of.filter);
+        let is_without_nodes = |of: &QueuePlan| {
+            let line = queue.lines().get(&elastick::queue::QueueName(of.name.clone().into_bytes()));
+            self.sleeps.is_some() && line.is_none_or(|line| queue.is_asleep(line))
+        };
+        if let Some(of) = self.plan.queues.iter().find(|of| leaves_out(of) && !is_without_nodes(of)) {
             self.report.met("update that nodes left out");
             if plant.health(&[]).is_ok() {
                 let name = &of.name;
@@ -277,8 +290,11 @@ impl World {
             }
         }
         self.nobody_launched_in_vain()?;
+        let written = place(self.said_written(date));
         for (tiles, of) in tiles.into_iter().zip(&self.plan.queues) {
-            tile(&of.name, tiles, tip)?;
+            if !is_without_nodes(of) {
+                tile(&of.name, tiles, written, tip)?;
+            }
         }
         Ok(())
     }

@@ -78,7 +78,8 @@ impl World {
     /// Returns whether faults are so few that each launch must have its own reason: no node is away longer than the grace period, and nodes
     /// are killed or asked to end by day only.
     fn launches_are_exact(&self) -> bool {
-        matches!(self.plan.faults, Faults::None | Faults::Fleet)
+        // A node that sleeps, or whose windows are written down, ends while others may be on their way.
+        matches!(self.plan.faults, Faults::None | Faults::Fleet) && self.sleeps.is_none()
     }
 
     /// Allows one surplus instance until the end of the day.
@@ -97,7 +98,9 @@ impl World {
             let of = self.plan.queues.iter().find(|of| of.name.as_bytes() == place.queue);
             let Some(group) = of.map(|of| of.group) else { continue };
             let Some(instance) = number_of(&place.instance) else { continue };
-            if !self.stands(Server { group, instance }) {
+            // The group replaces an instance that is gone, and nobody needs the new one if its windows are written down.
+            let may_be_written = *is_lost && self.said_written(self.table_date) > 0;
+            if !self.stands(Server { group, instance }) && !may_be_written {
                 continue;
             }
             if self.launches_are_exact() && *is_lost {

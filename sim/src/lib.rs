@@ -40,6 +40,7 @@ mod run;
 mod schema_kills;
 mod schemas;
 mod servers;
+mod sleep;
 mod takeover;
 #[cfg(test)]
 mod tests;
@@ -50,4 +51,4 @@ mod world;
 
 pub use plan::Faults;
 pub use report::Report;
-pub use run::{Failure, Options, Progress, run, run_seed};
+pub use run::{Cluster, Failure, Options, Progress, run, run_seed};

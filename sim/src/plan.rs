@@ -4,6 +4,7 @@ use super::audit::Promise;
 use super::audit::holdings::Filter;
 use super::audit::record::TABLES;
 use super::rng::Rng;
+use super::sleep::SleepPlan;
 use super::world::SECOND;
 use elastick::config::options::Protocol;
 use elastick::config::units::{RollTime, Scale, roll_time};
@@ -122,6 +123,8 @@ pub struct Plan {
     pub budget_bytes: u64,
     /// Whether other programs, queries and clients' variables fill nodes' memory.
     pub fills: bool,
+    /// How the cluster sleeps, if it does.
+    pub sleep: Option<SleepPlan>,
 }
 
 impl Plan {
@@ -188,6 +191,7 @@ impl Plan {
             // Drawn last, so that it changes nothing else in a seed.
             fills: matches!(faults, Faults::Some | Faults::Hell) && rng.percent(50),
             numbers: faults == Faults::Hell && rng.percent(25),
+            sleep: None,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::Faults;
 use super::mutants::Defect;
-use super::run::run_several;
+use super::run::{Cluster, run_several};
 use std::collections::BTreeSet;
 
 /// Mutants that a simulated day cannot reach: they need a second process under a node's name, or an update that one node can never receive.
@@ -21,15 +21,15 @@ fn table() -> Vec<(Defect, Faults, u64)> {
     rows.collect()
 }
 
-/// Tickerplants of a mutant's day: those of the lease need two.
-fn tickerplants(defect: Defect) -> usize {
-    if defect.of_lease().is_some() { 2 } else { 1 }
+/// Cluster of a mutant's day: those of the lease need two tickerplants.
+fn cluster(defect: Defect) -> Cluster {
+    Cluster { tickerplants: if defect.of_lease().is_some() { 2 } else { 1 }, sleeps: defect.needs_sleep() }
 }
 
 /// Tests every fourth row, from `first` on.
 fn are_caught(first: usize) {
     for (defect, faults, seed) in table().into_iter().skip(first).step_by(4) {
-        let day = run_several(seed, 1, faults, (false, false), Some(defect), tickerplants(defect));
+        let day = run_several(seed, 1, faults, (false, false), Some(defect), cluster(defect));
         let what = day.err().map(|failure| failure.what);
         assert!(what.is_some(), "{defect:?} was not caught by seed {seed}");
         let by_auditor = what.as_ref().is_some_and(|what| !what.starts_with("a panic: "));
@@ -39,11 +39,10 @@ fn are_caught(first: usize) {
 
 #[test]
 fn without_a_defect_the_days_of_the_table_come_right() {
-    let day_of = |(defect, faults, seed): (Defect, Faults, u64)| (faults.name(), seed, tickerplants(defect));
-    let days: BTreeSet<(&str, u64, usize)> = table().into_iter().map(day_of).collect();
-    for (faults, seed, tickerplants) in days {
-        let day =
-            Faults::from_name(faults).map(|faults| run_several(seed, 1, faults, (false, false), None, tickerplants));
+    let day_of = |(defect, faults, seed): (Defect, Faults, u64)| (faults.name(), seed, cluster(defect));
+    let days: BTreeSet<(&str, u64, Cluster)> = table().into_iter().map(day_of).collect();
+    for (faults, seed, cluster) in days {
+        let day = Faults::from_name(faults).map(|faults| run_several(seed, 1, faults, (false, false), None, cluster));
         assert_eq!(day.and_then(Result::err), None);
     }
 }

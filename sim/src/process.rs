@@ -12,7 +12,7 @@ const WORKERS: [&str; 4] = ["catch-up", "verify", "query", "rejected"];
 const SYNC: &str = "log-sync";
 /// Reads the lock file.
 const FENCE: &str = "log-fence";
-/// Makes a node's calls to its fleet.
+/// Makes the calls of a node, or of the tickerplant, to the fleet.
 const FLEET: &str = "fleet";
 
 /// A process's environment and its handle on the tasks that the process has started in it.
@@ -49,6 +49,11 @@ impl Process {
     pub fn sync(&self) {
         self.tasks.work(SYNC);
         self.tasks.work(FENCE);
+    }
+
+    /// Returns when a fleet call is due.
+    pub fn fleet_due(&self) -> Due {
+        self.tasks.due(FLEET)
     }
 
     /// Makes the fleet calls that are due. Returns when the next one is due.

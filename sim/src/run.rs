@@ -17,8 +17,7 @@ pub struct Options {
     pub seeds: u64,
     pub days: u64,
     pub faults: Faults,
-    /// Tickerplants that share a log directory, and a lease if there are several.
-    pub tickerplants: usize,
+    pub cluster: Cluster,
     /// Prints every event.
     pub trace: bool,
     pub threads: usize,
@@ -38,17 +37,34 @@ pub struct Failure {
     /// Set if two runs of the seed differ: number of days of the run. To reproduce it, run ten seeds of which this is the tenth, which is
     /// run twice.
     pub differs_in: Option<u64>,
-    /// Tickerplants of the run.
+    pub cluster: Cluster,
+}
+
+/// What a run has that its seed does not draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cluster {
+    /// Tickerplants that share a log directory, and a lease if there are several.
     pub tickerplants: usize,
+    /// Whether the cluster sleeps.
+    pub sleeps: bool,
+}
+
+impl From<usize> for Cluster {
+    fn from(tickerplants: usize) -> Cluster {
+        Cluster { tickerplants, sleeps: false }
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {} day {} at {} ns: {}", self.seed, self.day, self.at_ns, self.what)?;
-        let several = match self.tickerplants {
+        let mut several = match self.cluster.tickerplants {
             1 => String::new(),
             number => format!(" --tickerplants {number}"),
         };
+        if self.cluster.sleeps {
+            several.push_str(" --sleep");
+        }
         if let Some(days) = self.differs_in {
             let first = self.seed.wrapping_sub(TWICE_EVERY - 1);
             return write!(
@@ -93,7 +109,7 @@ pub fn run_seed(
     run_several(seed, days, faults, (print, keep), defect, 1)
 }
 
-/// As [`run_seed`], with several tickerplants.
+/// As [`run_seed`], with several tickerplants or a cluster that sleeps.
 ///
 /// # Errors
 /// As [`run_seed`].
@@ -103,12 +119,14 @@ pub fn run_several(
     faults: Faults,
     (print, keep): (bool, bool),
     defect: Option<Defect>,
-    tickerplants: usize,
+    cluster: impl Into<Cluster>,
 ) -> Result<(Report, Option<String>), Failure> {
+    let cluster = cluster.into();
     let mut at = (0, 0);
     mutants::plant(defect);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let plan = Plan { tickerplants, ..Plan::of(seed, faults)? };
+        let plan = Plan { tickerplants: cluster.tickerplants, ..Plan::of(seed, faults)? };
+        let plan = if cluster.sleeps { plan.sleeping(seed) } else { plan };
         let trace = Trace { lines: keep.then(String::new), print, ..Trace::default() };
         let mut world = World::new(seed, plan, trace);
         let plan = format!("{:?}", world.plan);
@@ -131,7 +149,7 @@ pub fn run_several(
             format!("a panic: {}", text.unwrap_or_default())
         }
     };
-    Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name(), differs_in: None, tickerplants })
+    Err(Failure { seed, day: at.0, at_ns: at.1, what, faults: faults.name(), differs_in: None, cluster })
 }
 
 /// Runs all seeds, calling `told` after each. Returns the counts of passed seeds, and failures in the order in which they occurred.
@@ -147,8 +165,8 @@ pub fn run(options: &Options, report: impl Fn(Progress<'_>) + Sync) -> (Report, 
             let seed = options.seed.wrapping_add(number);
             let twice = number % TWICE_EVERY == TWICE_EVERY - 1;
             let runs = |print, keep| {
-                let Options { days, faults, defect, tickerplants, .. } = *options;
-                run_several(seed, days, faults, (print, keep), defect, tickerplants)
+                let Options { days, faults, defect, cluster, .. } = *options;
+                run_several(seed, days, faults, (print, keep), defect, cluster)
             };
             let mut result = runs(options.trace, twice);
             if let (Ok(first), true) = (&result, twice) {
@@ -193,7 +211,7 @@ fn difference(first: &Done, second: Result<Done, Failure>, seed: u64, options: &
         what,
         faults: options.faults.name(),
         differs_in: Some(options.days),
-        tickerplants: options.tickerplants,
+        cluster: options.cluster,
     };
     match second {
         Err(Failure { day, at_ns, what, .. }) => {
@@ -230,7 +248,7 @@ mod tests {
             seeds: 10,
             days: 3,
             faults: Faults::Some,
-            tickerplants: 1,
+            cluster: 1.into(),
             trace: false,
             threads: 1,
             defect: None,
@@ -269,7 +287,7 @@ mod tests {
             what: "a rule".to_string(),
             faults: "some",
             differs_in: None,
-            tickerplants: 1,
+            cluster: 1.into(),
         };
         let what = "only a second run of the seed broke a rule: a rule";
         assert_eq!(differs(&done, Err(broken)), Some(format!("seed 9 day 2 at 7 ns: {what}\n{again}")));

@@ -101,6 +101,7 @@ impl World {
             proofs,
         });
         self.report.met("tickerplant started");
+        self.written_after_restart();
         if let Some(crash) = self.crash.take() {
             let taken_over = std::mem::take(&mut self.taken_over);
             // This tickerplant did not end the day of the last log, so `audit_log` must not follow that log to its end.
@@ -145,11 +146,13 @@ impl World {
             today: None,
             block_writes: false,
             coerce: false,
-            nodes: None,
+            nodes: super::sleep::node_fleet(&self.plan, &self.clouds, process),
             calendar: None,
             secret: None,
             limits: self.plan.tick_limits(),
-            queue: mutants::tick::params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),
+            queue: mutants::tick::params(
+                self.plan.sleep_params(Params { standbys_kept: self.plan.standbys_kept, ..Params::default() }),
+            ),
         };
         let tables = super::schemas::tables(self.schemas.file);
         for path in mutants::tick::lost_files(self.storage.paths()) {
@@ -217,7 +220,7 @@ impl World {
     }
 
     /// Returns whether an event is for this run and the tickerplant is not paused; a paused one gets the event later.
-    fn is_up(&mut self, run: u32, event: WorldEvent) -> bool {
+    pub fn is_up(&mut self, run: u32, event: WorldEvent) -> bool {
         if self.tick.is_none() || run != self.tick_runs {
             return false;
         }
@@ -371,6 +374,7 @@ impl World {
             return self.after(SECOND, WorldEvent::TickStarts);
         }
         self.note_deadlines();
+        self.note_fleet();
     }
 
     fn grant(&mut self, wish: LinkAction) {
@@ -454,6 +458,7 @@ impl World {
             }
         }
         self.judge_proofs();
+        self.judge_sleep();
     }
 
     /// The process dies. `silent`: so does its host, and peers notice only by timeout.

@@ -14,6 +14,7 @@ use super::process::Process;
 use super::report::Report;
 use super::rng::Rng;
 use super::schemas::Schemas;
+use super::sleep::Sleeps;
 use super::takeover::OldTick;
 use super::tick::TickProcess;
 use super::trace::Trace;
@@ -81,6 +82,10 @@ pub enum WorldEvent {
     Mistake(Mistake),
     /// A table gets a column.
     Schema,
+    /// A client wants to query, or the day is written down up to an update.
+    Sleep,
+    /// The tickerplant calls its fleet of nodes.
+    TickFleet(u32),
     /// Several tickerplants contend for the lease.
     Contention(super::contest::Contention),
     /// A fault ends.
@@ -100,6 +105,8 @@ pub struct World {
     pub fills: Rng,
     pub mistakes: Mistakes,
     pub schemas: Schemas,
+    /// State of a cluster that sleeps.
+    pub sleeps: Option<Sleeps>,
     pub plan: Plan,
     pub now_ns: u64,
     pub clock: Arc<VirtualClock>,
@@ -177,6 +184,7 @@ impl World {
             put_back: Rng::new(seed ^ 0x0061_6865_6164),
             mistakes: Mistakes::of(seed, matches!(plan.faults, Faults::Some | Faults::Hell)),
             schemas: Schemas::of(seed, matches!(plan.faults, Faults::Some | Faults::Hell)),
+            sleeps: Sleeps::of(seed, &plan),
             now_ns: SECOND,
             clock: Arc::new(VirtualClock::new(Virtual::default())),
             wall_ns: i128::from(FIRST_WALL),
@@ -243,6 +251,7 @@ impl World {
         for kind in world.mistakes.kinds() {
             world.after(2 * SECOND, WorldEvent::Mistake(kind));
         }
+        world.starts_sleeping();
         world
     }
 
@@ -355,6 +364,8 @@ impl World {
             WorldEvent::Fill => self.fill_some_node(),
             WorldEvent::Mistake(kind) => self.mistake(kind),
             WorldEvent::Schema => self.column_is_added(),
+            WorldEvent::Sleep => self.sleep_event(),
+            WorldEvent::TickFleet(run) => self.at_run(run, |world| world.tick_calls_fleet(run)),
             WorldEvent::Over(passing) => self.passes(passing),
             WorldEvent::ServerGoes(server) => self.server_goes(server, "server gone"),
         }

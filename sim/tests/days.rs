@@ -1,6 +1,6 @@
 //! Simulated days: a few seeds as a smoke test, and seeds that once found a bug (the comments say which).
 
-use elastick_sim::{Faults, Options, run, run_seed};
+use elastick_sim::{Cluster, Faults, Options, run, run_seed};
 
 fn holds(seed: u64, seeds: u64, faults: Faults) {
     hold_for(1, seed, seeds, faults);
@@ -11,7 +11,11 @@ fn hold_for(days: u64, seed: u64, seeds: u64, faults: Faults) {
 }
 
 fn hold_with(tickerplants: usize, days: u64, (seed, seeds): (u64, u64), faults: Faults) {
-    let options = Options { seed, seeds, days, faults, tickerplants, trace: false, threads: 2, defect: None };
+    hold_cluster(tickerplants.into(), days, (seed, seeds), faults);
+}
+
+fn hold_cluster(cluster: Cluster, days: u64, (seed, seeds): (u64, u64), faults: Faults) {
+    let options = Options { seed, seeds, days, faults, cluster, trace: false, threads: 2, defect: None };
     let (report, failures) = run(&options, |_| {});
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -84,6 +88,19 @@ fn trace() -> String {
         .map(|(_, trace)| trace)
         .expect("it comes right")
         .expect("it was kept")
+}
+
+#[test]
+fn days_of_clusters_that_sleep_come_right() {
+    let sleeps = Cluster { tickerplants: 1, sleeps: true };
+    hold_cluster(sleeps, 1, (1, 2), Faults::None);
+    hold_cluster(sleeps, 1, (1, 3), Faults::Hell);
+    // Updates of the new day came before the live node's report: the node stayed, in a queue that counted as asleep.
+    hold_cluster(sleeps, 1, (102, 1), Faults::None);
+    // A node that had missed the end of the day became live in a queue that slept.
+    hold_cluster(sleeps, 1, (130, 1), Faults::Hell);
+    // The auditor was wrong: a rebuild that had begun before its window was written down, and outlasted a restart, counted as a new one.
+    hold_cluster(sleeps, 1, (144, 1), Faults::Fleet);
 }
 
 #[test]

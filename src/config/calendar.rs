@@ -5,6 +5,7 @@ use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
@@ -30,6 +31,8 @@ pub struct TradingCalendar {
     holidays: BTreeSet<Date>,
     /// Date to close.
     half_days: BTreeMap<Date, Time>,
+    /// Its file; `None` if it was parsed from text.
+    path: Option<PathBuf>,
 }
 
 /// One trading day.
@@ -48,14 +51,23 @@ impl TradingCalendar {
     ///
     /// # Errors
     /// The file cannot be read, or does not describe a calendar. The message names the file and the line.
-    pub fn read(path: &std::path::Path) -> Result<TradingCalendar, String> {
+    pub fn read(path: &Path) -> Result<TradingCalendar, String> {
         let shown = path.display();
         let bytes = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?.len();
         if bytes > MAX_BYTES {
             return Err(format!("{shown}: {bytes} bytes are too many for a calendar"));
         }
         let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
-        TradingCalendar::parse(&text).map_err(|error| format!("{shown}: {error}"))
+        let calendar = TradingCalendar::parse(&text).map_err(|error| format!("{shown}: {error}"))?;
+        Ok(TradingCalendar { path: Some(path.to_path_buf()), ..calendar })
+    }
+
+    /// Reads its file again.
+    ///
+    /// # Errors
+    /// As [`TradingCalendar::read`].
+    pub fn reread(&self) -> Result<TradingCalendar, String> {
+        self.path.as_deref().map_or_else(|| Ok(self.clone()), TradingCalendar::read)
     }
 
     /// Parses the text of a file.
@@ -211,7 +223,7 @@ impl Fields {
                 shown(close)
             ));
         }
-        let calendar = TradingCalendar { zone, weekdays, open, close, end, prepare, holidays, half_days };
+        let calendar = TradingCalendar { zone, weekdays, open, close, end, prepare, holidays, half_days, path: None };
         calendar.check_dates()?;
         Ok(calendar)
     }

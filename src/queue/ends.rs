@@ -4,7 +4,7 @@ use super::event::Action;
 use super::ids::{Date, Now, QueueName, UpdateIndex, Window};
 use super::note::Note;
 use super::table::{Kind, Line, Lost, Queue, State, Subscriber};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 impl Queue {
     /// Ends the day: live subscribers start the new log at 0, [`Queue::standbys`] standbys stay, all others receive `.u.end` and leave the
@@ -31,7 +31,7 @@ impl Queue {
         let remembered: Vec<(QueueName, Line)> =
             self.lines.iter().filter_map(|(queue, line)| Some((queue.clone(), self.line_of_next_day(line)?))).collect();
         let mut kept: Vec<Subscriber> = Vec::new();
-        let mut ending = BTreeSet::new();
+        let mut ending = BTreeMap::new();
         for mut sub in std::mem::take(&mut self.subscribers) {
             let stays = match sub.state {
                 State::Live => true,
@@ -52,9 +52,7 @@ impl Queue {
                         out.push(Action::Verify { handle, window, date: ended });
                     }
                 }
-                if sub.state == State::Live && self.ends_with_day(&sub) {
-                    ending.insert(sub.id);
-                }
+                ending.extend(self.open_at_end(&sub).map(|open| (sub.id, open)));
                 sub.held.clear();
                 sub.span = None;
                 sub.rejected = 0;
@@ -118,6 +116,7 @@ impl Queue {
         for id in gone {
             self.give_up(id, out);
         }
+        self.keep_ending();
         for line in self.lines.values_mut() {
             line.open = line.open.min(tip);
             line.asleep = line.asleep.map(|at| at.min(tip));

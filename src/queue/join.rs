@@ -117,7 +117,8 @@ impl Queue {
     fn is_surplus(&self, join: &Join) -> bool {
         let is_other = |s: &&Subscriber| s.node.as_ref() != Some(&join.node) && s.is_waiting_here(&join.queue);
         let waiting = self.subscribers.iter().filter(is_other).count();
-        self.lines.contains_key(&join.queue) && waiting >= self.standbys(&join.queue)
+        let is_enough = |line| self.is_asleep(line) || waiting >= self.standbys(&join.queue);
+        self.lines.get(&join.queue).is_some_and(is_enough)
     }
 
     /// Takes every claimed window out of the unheld ones; all or none.

@@ -6,7 +6,7 @@
 
 use super::ids::{Date, Handle, NodeName, QueueName, Symbol, UpdateIndex, Window};
 use super::leave::Leaving;
-use super::table::{Held, Line, Lost, Params, Progress, Queue, State, Subscriber, SubscriberId};
+use super::table::{Held, Line, Lost, OpenAtEnd, Params, Progress, Queue, State, Subscriber, SubscriberId};
 use super::{Subscription, invariants};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -40,6 +40,11 @@ pub enum Change {
     },
     /// All updates of the day before this index are written down by another process.
     Written(UpdateIndex),
+    /// A live node ends once it has finished the day before.
+    Ending {
+        id: SubscriberId,
+        open: OpenAtEnd,
+    },
     /// A process was evicted, and may not join again.
     Evicted(Symbol),
 }
@@ -116,6 +121,7 @@ impl Queue {
                 self.written = UpdateIndex::default();
                 self.departed.clear();
                 self.evicted.clear();
+                self.ending.clear();
             }
             Change::Subscriber(sub) => {
                 self.next_id = self.next_id.max(SubscriberId(sub.id.0.saturating_add(1)));
@@ -135,8 +141,15 @@ impl Queue {
                 self.lines.remove(queue);
             }
             Change::Written(next) => self.written = *next,
+            Change::Ending { id, open } => {
+                self.ending.insert(*id, *open);
+            }
             Change::Departed { group, instance } => self.departed.restore(group, instance),
             Change::Evicted(process) => self.evicted.restore(process),
+        }
+        // A snapshot has these nodes after their rows.
+        if matches!(change, Change::Line { .. } | Change::Subscriber(_)) {
+            self.keep_ending();
         }
     }
 }
@@ -274,6 +287,12 @@ impl Writer {
                 self.word("written");
                 self.number(next);
             }
+            Change::Ending { id, open } => {
+                self.word("ending");
+                self.number(id.0);
+                self.number(open.from);
+                self.number(open.to);
+            }
             Change::Departed { group, instance } => {
                 self.word("departed");
                 self.name(group);
@@ -372,6 +391,10 @@ impl Reader<'_> {
             }
             "noline" => Change::LineGone(QueueName(self.name()?)),
             "written" => Change::Written(UpdateIndex(self.number()?)),
+            "ending" => Change::Ending {
+                id: SubscriberId(self.number()?),
+                open: OpenAtEnd { from: UpdateIndex(self.number()?), to: UpdateIndex(self.number()?) },
+            },
             "departed" => Change::Departed { group: self.name()?, instance: self.name()? },
             "evicted" => Change::Evicted(self.name()?),
             _ => return None,

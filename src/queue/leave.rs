@@ -168,7 +168,9 @@ impl Queue {
             if self.subscribers.iter().any(|s| s.queue == queue && s.hands_on(window)) {
                 continue;
             }
+            let written = self.written;
             let free = self.lines.get_mut(&queue).and_then(|line| line.take_lost(window));
+            let free = free.filter(|_| window.last() > written);
             let Some(sub) = self.find(id) else { continue };
             match free {
                 Some(_) => {

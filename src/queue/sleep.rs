@@ -9,9 +9,9 @@ use super::event::{Action, Status};
 use super::ids::{Handle, QueueName, Symbol, UpdateIndex, Window};
 use super::leave;
 use super::note::Note;
-use super::table::{FirstRequest, Kind, Line, Lost, Queue, State, Subscriber, SubscriberId};
+use super::table::{FirstRequest, Kind, Line, Lost, OpenAtEnd, Queue, State, Subscriber, SubscriberId};
 use crate::config::Wake;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node that answered a query within this time wakes its queue, nanoseconds: it reports every second.
 const RECENT_NS: i64 = 2_000_000_000;
@@ -132,10 +132,32 @@ impl Queue {
                 out.push(Action::Note(Note::new("waking the queue: an update has arrived").queue(queue)));
             }
         }
+        self.keep_ending();
         let groups: Vec<Symbol> = self.params.groups.iter().filter(|group| self.is_idle(group)).cloned().collect();
         for group in groups {
             self.put_to_sleep(&group, out);
         }
+    }
+
+    /// Forgets nodes that were to end and are live no more, or whose queue has woken.
+    pub(super) fn keep_ending(&mut self) {
+        if self.ending.is_empty() {
+            return;
+        }
+        let is_asleep = |s: &Subscriber| self.lines.get(&s.queue).is_some_and(|line| line.asleep.is_some());
+        let ends = |s: &Subscriber| s.state == State::Live && is_asleep(s);
+        let ending: BTreeSet<SubscriberId> = self.subscribers.iter().filter(|s| ends(s)).map(|s| s.id).collect();
+        self.ending.retain(|id, _| ending.contains(id));
+    }
+
+    /// Returns the window that a live subscriber has open as the day ends, if it ends with the day.
+    pub(super) fn open_at_end(&self, sub: &Subscriber) -> Option<OpenAtEnd> {
+        if sub.state != State::Live || !self.ends_with_day(sub) {
+            return None;
+        }
+        let open = self.lines.get(&sub.queue).map(|line| line.open).unwrap_or_default();
+        let reported = self.status.get(&sub.id).and_then(|status| status.next).filter(|next| *next <= self.tip);
+        Some(OpenAtEnd { from: open.max(reported.unwrap_or_default()), to: self.tip })
     }
 
     /// Whether a report of this node may put a queue to sleep or wake it.
@@ -149,9 +171,13 @@ impl Queue {
         let Some(sub) = self.by_handle(handle) else { return };
         let (id, queue) = (sub.id, sub.queue.clone());
         let Some(&Status { next, quiet_ns, .. }) = self.status.get(&id) else { return };
-        if self.ending.contains(&id) {
+        if let Some(open) = self.ending.get(&id).copied() {
             // A position in the new day shows that the node has applied the end of the day, which is sent in order with the updates.
-            if self.tip == UpdateIndex::default() && next == Some(self.tip) && quiet_ns.is_some() {
+            let is_at_start = self.tip == UpdateIndex::default() && next == Some(self.tip);
+            // Where updates wake the queue, the first one keeps the node.
+            let is_past = |next: UpdateIndex| !self.update_wakes() && next <= self.tip && !open.may_have(next);
+            let is_new = is_at_start || next.is_some_and(is_past);
+            if is_new && quiet_ns.is_some() {
                 self.end_node(id, out);
                 let text = "the queue sleeps until the day's first update, or until queries are announced";
                 out.push(Action::Note(Note::new(text).queue(&queue)));

@@ -73,6 +73,7 @@ impl Queue {
     /// Derives what follows from a change: expired deadlines, assignments, requests for nodes. Inserts the journal record first.
     fn settle(&mut self, before: Parts, now: Now, out: &mut Vec<Action>) {
         self.give_up_overdue(now, out);
+        self.hand_off_written(out);
         self.hand_over(now, out);
         self.end_back_offs();
         self.sleep_or_wake(out);

@@ -282,6 +282,20 @@ pub(super) struct FirstRequest {
     pub at_ns: i64,
 }
 
+/// Positions that a live node can have had at the end of a day: from its last known one to the tip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenAtEnd {
+    pub from: UpdateIndex,
+    pub to: UpdateIndex,
+}
+
+impl OpenAtEnd {
+    /// Whether a position is one of the day that has ended. Positions only grow within a day.
+    pub(super) fn may_have(self, next: UpdateIndex) -> bool {
+        self.from <= next && next <= self.to
+    }
+}
+
 /// All queues of a tickerplant.
 #[derive(Clone, Debug)]
 pub struct Queue {
@@ -316,8 +330,8 @@ pub struct Queue {
     pub(super) first_requests: BTreeMap<Symbol, FirstRequest>,
     /// Groups without a queue whose nodes [`super::QueueEvent::Wake`] has requested. Not kept over a restart.
     pub(super) waking: BTreeSet<Symbol>,
-    /// Live nodes that end once they have finished the day before. Not kept over a restart, after which they stay.
-    pub(super) ending: BTreeSet<SubscriberId>,
+    /// Live nodes that end once they have finished the day before, each with the window that it had open at the end of that day.
+    pub(super) ending: BTreeMap<SubscriberId, OpenAtEnd>,
     /// When the tip last changed, or queries were announced, on the steady clock; and that tip.
     pub(super) active_ns: i64,
     pub(super) active_tip: UpdateIndex,
@@ -347,7 +361,7 @@ impl Queue {
             blocked: BTreeSet::new(),
             first_requests: BTreeMap::new(),
             waking: BTreeSet::new(),
-            ending: BTreeSet::new(),
+            ending: BTreeMap::new(),
             active_ns: i64::MAX,
             active_tip: UpdateIndex::default(),
             now_ns: i64::MIN,
@@ -416,6 +430,7 @@ impl Queue {
             .extend(self.lines.iter().map(|(queue, line)| Change::Line { queue: queue.clone(), line: line.clone() }));
         changes.extend(self.subscribers.iter().map(|s| Change::Subscriber(Box::new(s.clone()))));
         changes.extend((self.written > UpdateIndex::default()).then_some(Change::Written(self.written)));
+        changes.extend(self.ending.iter().map(|(id, open)| Change::Ending { id: *id, open: *open }));
         changes.extend(self.departed.all());
         changes.extend(self.evicted.all());
         Record { tip: self.tip, changes }

@@ -7,7 +7,7 @@
 use super::event::{Action, QueueError};
 use super::ids::{Date, Handle, QueueName, UpdateIndex};
 use super::note::Note;
-use super::table::{Kind, Queue, State, Subscriber, SubscriberId};
+use super::table::{Held, Kind, Queue, State, Subscriber, SubscriberId};
 
 impl Queue {
     /// Returns the index before which all updates of the day are written down.
@@ -27,6 +27,18 @@ impl Queue {
         if next > self.written {
             self.written = next;
             out.push(Action::Note(Note::new(format!("the updates before {next} are written down")).date(date)));
+        }
+    }
+
+    /// Takes the windows that are written down from draining nodes: no other node needs to take them over.
+    pub(super) fn hand_off_written(&mut self, out: &mut Vec<Action>) {
+        let written = self.written;
+        for sub in self.subscribers.iter_mut().filter(|s| s.leaving.is_some()) {
+            let Some(handle) = sub.handle else { continue };
+            let (done, held) = sub.held.iter().partition(|held| held.window.last() <= written);
+            sub.held = held;
+            let done: Vec<Held> = done;
+            out.extend(done.iter().map(|held| Action::Handed { handle, window: held.window }));
         }
     }
 

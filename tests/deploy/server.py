@@ -1,4 +1,4 @@
-"""Runs the API server with generated secrets, and with fixes for stacks created by a change set, as `aws cloudformation deploy` does.
+"""Runs the API server with generated secrets, with numbers in conditions, and with fixes for stacks created by a change set, as `aws cloudformation deploy` does.
 
     python server.py PATH_OF_moto_run.py -H HOST -p PORT
 
@@ -10,10 +10,11 @@ import runpy
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from aws.cloud.server import secret
+from aws.cloud.server import conditions, secret
 from moto.cloudformation.models import CloudFormationBackend
 
 assert secret.Secret
+conditions.install()
 execute = CloudFormationBackend.execute_change_set
 
 

@@ -52,8 +52,7 @@ class Parameters(unittest.TestCase):
         for text in ("t3a.medium", "r7g.16xlarge", "u-6tb1.metal", "x2iedn.32xlarge"):
             self.assertIsNone(self.refused(RDBINSTANCETYPE=text), text)
 
-    def test_a_cluster_has_at_least_one_node(self):
-        self.assertIsNotNone(self.refused(MINNODES="0"))
+    def test_a_cluster_may_have_at_least_one_node(self):
         self.assertIsNotNone(self.refused(MAXNODES="0"))
 
     def test_there_are_one_or_two_tickerplants(self):

@@ -106,6 +106,16 @@ class Policies(unittest.TestCase):
                     (resource,) = resources
                     self.assertTrue(resource["Fn::Sub"].endswith(":autoScalingGroupName/${AWS::StackName}-TickGroup-*"))
 
+    def test_a_tickerplant_starts_nodes_of_sleeping_clusters_and_of_no_others(self):
+        exported = {"Fn::ImportValue": {"Fn::Sub": "${TICKSTACK}-TickRole"}}
+        for name, role in (("elastick", {"Ref": "TickRole"}), ("rdb-cluster", exported)):
+            policy = templates.resources(name)["FirstNodes"]
+            self.assertEqual(policy["Condition"], "Sleeps", name)
+            self.assertEqual(policy["Properties"]["Roles"], [role], name)
+            (statement,) = policy["Properties"]["PolicyDocument"]["Statement"]
+            self.assertEqual(statement["Action"], "autoscaling:SetDesiredCapacity", name)
+            self.assertTrue(statement["Resource"]["Fn::Sub"].endswith(":autoScalingGroupName/${RdbGroup}"), name)
+
     def test_a_tickerplant_reads_and_renews_the_lease_of_its_stack_and_no_more(self):
         for name in ("elastick", "tickerplant"):
             found = [

@@ -28,6 +28,7 @@ class Roles(unittest.TestCase):
         given = {"AMI": image, "SUBNETID": subnet["SubnetId"], **PAPER}
         cls.whole = cls.launch("elastick", "whole", VPCID=subnet["VpcId"], **given)
         cls.other = cls.launch("rdb-cluster", "other", TICKSTACK="whole", **given)
+        cls.sleeping = cls.launch("rdb-cluster", "sleeping", TICKSTACK="whole", MINNODES="0", **given)
 
     @classmethod
     def launch(cls, template, name, **parameters):
@@ -84,11 +85,16 @@ class Roles(unittest.TestCase):
             scaling.terminate_instance_in_auto_scaling_group, InstanceId=victim, ShouldDecrementDesiredCapacity=False
         )
 
-    def test_a_tickerplant_does_nothing_to_any_group(self):
+    def test_a_tickerplant_starts_nodes_of_a_sleeping_cluster_and_does_nothing_else_to_groups(self):
         _, scaling = self.as_instance_of(self.whole["TickGroup"], "autoscaling")
         scaling.describe_auto_scaling_groups()
-        for group in (self.whole["RdbGroup"], self.whole["TickGroup"]):
+        for group in (self.whole["RdbGroup"], self.whole["TickGroup"], self.other["RdbGroup"]):
             self.refused(scaling.set_desired_capacity, AutoScalingGroupName=group, DesiredCapacity=1)
+        scaling.set_desired_capacity(AutoScalingGroupName=self.sleeping["RdbGroup"], DesiredCapacity=1)
+        node, _ = self.as_instance_of(self.whole["RdbGroup"], "autoscaling")
+        self.refused(
+            scaling.terminate_instance_in_auto_scaling_group, InstanceId=node, ShouldDecrementDesiredCapacity=True
+        )
 
     def test_a_tickerplant_has_instances_of_its_own_group_replaced_and_no_others(self):
         instance, scaling = self.as_instance_of(self.whole["TickGroup"], "autoscaling")

@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use elastick::cli::{CliError, logging};
 use elastick::config::logging::LogFormat;
 use elastick_sim::mutants::Defect;
-use elastick_sim::{Faults, Options, Progress, run as run_seeds};
+use elastick_sim::{Cluster, Faults, Options, Progress, run as run_seeds};
 use std::io::{IsTerminal, Write};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -30,6 +30,12 @@ pub fn command() -> Command {
         .arg(
             count("tickerplants", "Tickerplants that share the log directory and, if there are several, a lease")
                 .value_parser(value_parser!(u64).range(1..=3)),
+        )
+        .arg(
+            Arg::new("sleep")
+                .long("sleep")
+                .action(ArgAction::SetTrue)
+                .help("The cluster sleeps at night and when it is idle, and another process writes the day down"),
         )
         .arg(
             Arg::new("faults")
@@ -59,7 +65,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         seeds: number("seeds"),
         days: number("days"),
         faults,
-        tickerplants: usize::try_from(number("tickerplants")).unwrap_or(1),
+        cluster: Cluster {
+            tickerplants: usize::try_from(number("tickerplants")).unwrap_or(1),
+            sleeps: matches.get_flag("sleep"),
+        },
         trace: matches.get_flag("trace"),
         threads: usize::try_from(number("threads")).unwrap_or(1),
         defect: matches.get_one("defect").copied(),

@@ -185,7 +185,7 @@ impl Model {
                     windows.push((node.name.clone(), window, held.open));
                 }
             }
-            holdings::tile(queue, windows, tip).map_err(|broken| broken.0)?;
+            holdings::tile(queue, windows, 0, tip).map_err(|broken| broken.0)?;
         }
         Ok(())
     }

@@ -3,12 +3,14 @@
 //!
 //! - `tick`: what a tickerplant receives, its connections' ends, its health, and the state with which it starts;
 //! - `node`: what a node receives, why its connections end, and its requests to the fleet;
+//! - `sleep`: what wakes a sleeping cluster, and what was written down;
 //! - `links`: what a tickerplant sends; `disk`: what its disk does; `lease`: what the lease's store does. `SkipsOneAtReplay` is in `reading.rs`.
 
 pub mod disk;
 pub mod lease;
 pub mod links;
 pub mod node;
+pub mod sleep;
 pub mod tick;
 
 use std::cell::Cell;
@@ -76,6 +78,12 @@ pub enum Defect {
     NodeDozes,
     /// A node does not report that it skipped an update.
     LeftOutUntold,
+    /// A sleeping cluster is not woken: the tickerplant's requests for first nodes are lost.
+    ForgetsToWake,
+    /// Nodes let go of more than was written down: of all updates so far.
+    WrittenTooFar,
+    /// A queue that falls asleep keeps no account of what its nodes held: the nodes of the wake-up begin at the tip.
+    SleepsUncovered,
     /// The store of the lease applies a write whatever its condition says.
     LeaseWithoutCondition,
     /// A renewal is applied though the record has another version.
@@ -89,7 +97,7 @@ pub enum Defect {
 }
 
 impl Defect {
-    pub const ALL: [Defect; 36] = [
+    pub const ALL: [Defect; 39] = [
         Defect::SkipsOneAtReplay,
         Defect::RolledDisconnectPromotes,
         Defect::RollInReplayUndone,
@@ -121,6 +129,9 @@ impl Defect {
         Defect::NoGraceAfterRestart,
         Defect::NodeDozes,
         Defect::LeftOutUntold,
+        Defect::ForgetsToWake,
+        Defect::WrittenTooFar,
+        Defect::SleepsUncovered,
         Defect::LeaseWithoutCondition,
         Defect::LeaseRenewedByStaleRead,
         Defect::LeaseDeletedAtRelease,

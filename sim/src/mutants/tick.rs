@@ -1,6 +1,6 @@
 //! Mutants around a tickerplant's service.
 
-use super::{Defect, Delivered, is_planted, object, planted};
+use super::{Defect, Delivered, is_planted, object, planted, sleep};
 use elastick::log::{Keep, LogReader, Proof, Reads, queue_path, window_proof};
 use elastick::net::{ConnId, Links};
 use elastick::protocol::{Filter, FromNode, Join, Leaving, names};
@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// The tickerplant receives a message.
 pub fn handle(service: &mut TickService, conn: ConnId, header: &Header, body: &[u8], links: &mut dyn Links) {
+    if let Some(call) = called(body).and_then(|name| sleep::before(&service.plant, name)) {
+        service.handle(conn, header, &call, links);
+    }
     let changed = match planted() {
         Some(defect) => changed(&service.plant, conn, header, body, defect).unwrap_or(Delivered::Unchanged),
         None => Delivered::Unchanged,
@@ -66,6 +69,12 @@ pub fn lost_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     }
 }
 
+/// Returns the name of the function that a message calls.
+fn called(body: &[u8]) -> Option<&str> {
+    let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
+    std::str::from_utf8(view.list()?.iter().next()?.text()?).ok()
+}
+
 /// Returns a message as a tickerplant with the mutant takes it; `None` for one that the mutant does not concern.
 fn changed(plant: &Plant, conn: ConnId, header: &Header, body: &[u8], defect: Defect) -> Option<Delivered> {
     let (view, _) = View::parse(body, Endian::Little, &Limits::default()).ok()?;
@@ -76,6 +85,9 @@ fn changed(plant: &Plant, conn: ConnId, header: &Header, body: &[u8], defect: De
         let is_lost =
             defect == Defect::AsyncUpdateSwallowed && header.kind == MessageKind::Async && body.len().is_multiple_of(7);
         return is_lost.then_some(Delivered::Nothing);
+    }
+    if let Some(delivered) = sleep::written(plant, name, defect) {
+        return Some(delivered);
     }
     let mut out = Vec::new();
     if name == names::JOIN {

@@ -40,11 +40,12 @@ it is needed, in lead times: below 1 the cluster falls behind, and a surge of th
 was on no node.";
 
 pub fn command() -> Command {
-    let listed = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).default_value(default).value_delimiter(',').help(help)
-    };
+    // A negative number reaches the parser of its value, whose error says what is expected.
     let one = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).default_value(default).help(help)
+        Arg::new(name).long(name).value_name(value).default_value(default).allow_hyphen_values(true).help(help)
+    };
+    let listed = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
+        one(name, value, default, help).value_delimiter(',')
     };
     let file = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).value_parser(clap::value_parser!(PathBuf)).help(help)

@@ -295,3 +295,47 @@ fn a_group_that_is_configured_no_more_has_its_queues_back() {
     b.publish(1);
     assert_eq!(b.act(at(5, "i5"))[..2], [joined(5), live(5, 0, 1)]);
 }
+
+#[test]
+fn a_restart_between_the_end_of_the_day_and_the_end_of_the_node_ends_it_all_the_same() {
+    let mut b = three(params(Wake::FirstUpdate, i64::MAX));
+    b.day_end();
+    b.restart();
+    let today = b.queue.date();
+    let open = OpenWindow { first: i(0), next: i(0) };
+    let back = |handle: i32, date: Date, open: Option<OpenWindow>| match at(handle, "i3") {
+        QueueEvent::Join(join) => {
+            QueueEvent::Join(Join { node: NodeName(b"n3".to_vec()), date: Some(date), open, ..join })
+        }
+        other => other,
+    };
+    assert_eq!(b.act(back(13, today, Some(open)))[..1], [joined(13)]);
+    assert_eq!(b.act(report(13, Some(0), 0)), [stop(13), ends(13)]);
+    assert_eq!((b.queue.subscribers().len(), b.sleepers()), (0, 1));
+
+    // Nodes were away at the end of the day.
+    let mut b = three(params(Wake::FirstUpdate, i64::MAX));
+    let yesterday = b.queue.date();
+    b.day_end();
+    b.restart();
+    let open = OpenWindow { first: i(80), next: i(100) };
+    let actions = b.act(back(13, yesterday, Some(open)));
+    assert!(actions.contains(&Action::EndOfDay { handle: Handle(13), date: yesterday }), "{actions:?}");
+    let QueueEvent::Join(join) = at(14, "i1") else { return };
+    let rolled = Join { node: NodeName(b"n1".to_vec()), date: Some(yesterday), held: vec![w(0, 40)], ..join };
+    let actions = b.act(QueueEvent::Join(rolled));
+    assert!(actions.contains(&Action::EndOfDay { handle: Handle(14), date: yesterday }), "{actions:?}");
+    assert_eq!((b.queue.subscribers().len(), b.sleepers()), (0, 1));
+}
+
+#[test]
+fn updates_do_not_keep_a_node_over_the_end_of_a_day_whose_queue_waits_for_queries() {
+    let mut b = three(params(Wake::FirstQuery, i64::MAX));
+    b.day_end();
+    b.publish(90);
+    assert_eq!(b.act(report(3, Some(85), 0)), [], "it may still be on its way to the end of the day");
+    assert_eq!(b.act(report(3, Some(20), 0)), [stop(3), ends(3)]);
+    assert_eq!((b.queue.subscribers().len(), b.sleepers()), (0, 1));
+    assert_eq!(b.act(QueueEvent::Wake), [request(3)]);
+    assert_eq!(b.act(at(7, "i7"))[..2], [joined(7), live(7, 80, 90)], "no update is missing");
+}

@@ -88,3 +88,21 @@ fn what_is_written_down_outlasts_a_restart_and_ends_with_the_day() {
     b.day_end();
     assert_eq!(b.queue.written(), i(0));
 }
+
+#[test]
+fn no_node_takes_over_from_a_draining_one_what_is_written_down() {
+    let mut b = three();
+    b.join(4, "d");
+    let leaving = Leaving { by_ns: 1_000 * S, replaced: false };
+    let leave = |handle: i32| QueueEvent::Leaving { handle: Handle(handle), leaving };
+    let handed = |handle: i32, window: Window| Action::Handed { handle: Handle(handle), window };
+    b.written(40);
+    // The node of `[0,40)` has ended; that of `[40,80)` drains, and `d` takes over.
+    b.step(leave(2));
+    assert_eq!(b.state(4).name(), "taking");
+    let actions = b.written(80);
+    for action in [handed(2, w(40, 80)), Action::Left { handle: Handle(2) }, Action::Drop { handle: Handle(4) }] {
+        assert!(actions.contains(&action), "{actions:?}");
+    }
+    assert_eq!(b.state(4), State::Waiting);
+}

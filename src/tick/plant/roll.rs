@@ -24,6 +24,7 @@ impl Plant {
             tracing::warn!(%reason, ".u.endofday rejected");
             return Err(QError::signal(format!("limit: {reason}")));
         }
+        self.time.reread_calendar();
         self.drive_day(self.time.ended_by_hand(), ctl);
         match self.log.roll_held() {
             Some(reason) => Err(QError::signal(format!("os: {reason}"))),

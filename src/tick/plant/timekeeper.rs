@@ -122,7 +122,24 @@ impl Timekeeper {
             }
             None => {}
         }
-        self.day.is_due(now).then(|| DayEvent::Clock(self.calendar(now)))
+        if !self.day.is_due(now) {
+            return None;
+        }
+        self.reread_calendar();
+        Some(DayEvent::Clock(self.calendar(now)))
+    }
+
+    /// Reads the file of the trading days again, before a day ends. One that cannot be read or is no calendar changes nothing.
+    pub fn reread_calendar(&mut self) {
+        let Some(before) = self.zone.trading_days() else { return };
+        match before.reread() {
+            Ok(calendar) if calendar == *before => {}
+            Ok(calendar) => {
+                tracing::info!("the calendar has changed: days end by the new one");
+                self.zone = Clock::trading(Arc::new(calendar));
+            }
+            Err(error) => tracing::error!("--calendar {error}; days end by the calendar as it was read before"),
+        }
     }
 
     /// Describes a day that is ahead of the clock and ends by it nevertheless; `None` if it is not, or if [`Timekeeper::clock_fault`] says more.
@@ -299,6 +316,33 @@ mod tests {
         let end = started(|today| today).end_of_day().unwrap_or_default();
         assert!(end.ends_with("00:00:00 UTC"), "{end}");
         assert_eq!([-1, 5].map(|days| started(|today| Date(today.0 + days)).end_of_day()), [None, None]);
+    }
+
+    #[test]
+    fn a_changed_calendar_holds_from_the_end_of_the_day_on_and_a_bad_one_does_not() {
+        let path = std::env::temp_dir().join(format!("elastick-calendar-{}.toml", std::process::id()));
+        let all_days = "zone = \"Etc/UTC\"\nopen = \"09:00\"\nclose = \"17:00\"\n\
+            weekdays = [\"mon\", \"tue\", \"wed\", \"thu\", \"fri\", \"sat\", \"sun\"]\n";
+        let write = |text: &str| std::fs::write(&path, text).expect("it can be written");
+        write(all_days);
+        let trading = TradingCalendar::read(&path).expect("a calendar");
+        let clock: Arc<dyn sys_clock::Clock> = Arc::new(sys_clock::SystemClock);
+        let today = Clock::trading(Arc::new(trading.clone())).calendar(clock::utc_now_ns(&*clock)).today;
+        let day_ns = proto::time::DAY_NS;
+        let clock_limits = ClockLimits { jump_ns: 2 * day_ns, pause_ns: 9 * day_ns, today: None };
+        let mut time =
+            Timekeeper::start(&clock, Clock::trading(Arc::new(trading)), Some(Date(today.0 - 1)), clock_limits);
+        let holiday = clock::civil_date(Date(today.0 + 1));
+        let is_trading = |time: &Timekeeper| time.trading_days().map(|trading| trading.is_trading(holiday));
+        write("zone = 1");
+        assert!(matches!(time.check_clock(None), Some(DayEvent::Clock(_))));
+        assert_eq!(is_trading(&time), Some(true));
+        write(&format!("{all_days}holidays = [\"{holiday}\"]\n"));
+        assert!(matches!(time.check_clock(None), Some(DayEvent::Clock(_))));
+        assert_eq!(is_trading(&time), Some(false));
+        std::fs::remove_file(&path).expect("it can be removed");
+        time.reread_calendar();
+        assert_eq!(is_trading(&time), Some(false));
     }
 
     #[test]

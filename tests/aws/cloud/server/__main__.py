@@ -5,11 +5,12 @@ import sys
 
 import moto.server
 
-from . import control, groups, hooks, schedule, secret, stacks
+from . import conditions, control, groups, hooks, schedule, secret, stacks
 
 
 def main():
     script, *arguments = sys.argv[1:]
+    conditions.install()
     groups.install()
     hooks.install()
     stacks.install()
