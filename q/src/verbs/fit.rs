@@ -36,7 +36,10 @@ pub(crate) fn fitting(
     widens: bool,
 ) -> std::result::Result<Fitting, QError> {
     // As in kdb+, the first rows of an upsert decide the types: TorQ's timers have int keys and long numbers, its log table an int column.
+    // Integers of a table take the width of an empty keyed table's column: TorQ numbers its checks with longs, and logs them as ints.
     let retypes = widens && x.count() == 0;
+    let is_table = matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some());
+    let narrows = retypes && is_table && matches!(x, Value::Dict(_));
     let (whole, rows) = match x {
         Value::Table(t) => (Arc::clone(t), rows.clone()),
         Value::Dict(d) if d.sorted => return Err(QError::named("step")),
@@ -56,7 +59,10 @@ pub(crate) fn fitting(
         (Some(_), Value::Dict(given)) => given.keys.as_symbols().map(<[Sym]>::to_vec),
         _ => None,
     };
-    let new = conform_to(&whole, wide.as_ref().unwrap_or(&rows), retypes)?;
+    let mut new = conform_to(&whole, wide.as_ref().unwrap_or(&rows), retypes)?;
+    if narrows {
+        narrow(&whole, &mut new)?;
+    }
     let rows = retagged(context, &whole, new)?;
     limits::shallow(rows.depth())?;
     Ok(Fitting { rows, given })
@@ -95,6 +101,18 @@ fn conform_to(t: &Table, rows: &Value, retypes: bool) -> std::result::Result<Tab
         }
     }
     Ok(new)
+}
+
+/// Gives integer columns the width that they have in `t`.
+fn narrow(t: &Table, new: &mut Table) -> std::result::Result<(), QError> {
+    let is_integer = |t: i8| (types::SHORT..=types::LONG).contains(&t);
+    for (old, column) in t.columns.iter().zip(&mut new.columns) {
+        let (a, b) = (old.items.type_number(), column.items.type_number());
+        if a != b && is_integer(a) && is_integer(b) {
+            *column = crate::verbs::cast::to_type(a, &column.items)?.into();
+        }
+    }
+    Ok(())
 }
 
 /// Enumerates the new rows' items where `t`'s column is enumerated.
