@@ -220,7 +220,8 @@ fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QErr
 
 /// A column by name; as in the dictionary of the columns, a missing one is the first one without items.
 fn column_or_none(t: &Table, name: Sym) -> Vector {
-    let missing = || t.columns.first().map_or_else(|| Items::List(Vec::new().into()).into(), |c| c.items.cut(0, 0).into());
+    let missing =
+        || t.columns.first().map_or_else(|| Items::List(Vec::new().into()).into(), |c| c.items.cut(0, 0).into());
     t.column(name).cloned().unwrap_or_else(missing)
 }
 
