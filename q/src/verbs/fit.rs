@@ -36,9 +36,11 @@ pub(crate) fn fitting(
     widens: bool,
 ) -> std::result::Result<Fitting, QError> {
     // As in kdb+, the first rows of an upsert decide the types: TorQ's timers have int keys and long numbers, its log table an int column.
-    // Integers of a table take the width of the column: TorQ's checks have int keys and long numbers, its sums an int column.
+    // Integers of a table take the width of the column: TorQ's checks have int keys and long numbers, its sums an int column. So do the
+    // first ones that are inserted, as KX's `trade.q` inserts a long into a new table.
     let is_table = matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some());
     let accepts = match widens {
+        false if x.count() == 0 => Accepts::Integers { any: false },
         false => Accepts::Same,
         true if is_table => Accepts::Integers { any: x.count() == 0 },
         true if x.count() == 0 => Accepts::Any,
