@@ -62,7 +62,11 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
     }
     let mut out = vec![
         Items::Byte(Vec::new().into()).into(),
-        Value::symbols(code.parameters.clone()),
+        // A lambda without parameters takes one that has no name.
+        Value::symbols(match &code.parameters[..] {
+            [] => vec![Sym::NULL],
+            named => named.to_vec(),
+        }),
         Value::symbols(locals),
         Value::symbols(names),
     ];

@@ -6,6 +6,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Host;
 use crate::runtime::limits::{Limits, settled};
+use crate::syntax::ast::Kind;
 use crate::syntax::{parse, prims};
 use crate::verbs::above::Evaluate;
 use crate::verbs::function::valence;
@@ -108,8 +109,32 @@ fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), Q
     if context.text.is_empty() {
         context.text = text.to_vec();
     }
-    let value = context.run(&program.code, Vec::new())?;
-    Ok((value, !program.silent))
+    let silent = program.silent;
+    let value = match program.code.body.len() > 1 && text.windows(6).any(|word| word == b"system") {
+        true => run_in_namespaces(context, text, program)?,
+        false => context.run(&program.code, Vec::new())?,
+    };
+    Ok((value, !silent))
+}
+
+/// Runs statements of which one may be `system"d .name"`: what stands after it assigns and reads names of that namespace, while lambdas
+/// belong to that in which the text began.
+fn run_in_namespaces(context: &mut Context, text: &[u8], mut program: parse::ParsedText) -> Result<Value, QError> {
+    if program.code.body.iter().any(|node| matches!(node.kind, Kind::Return(_))) {
+        return context.run(&program.code, Vec::new());
+    }
+    let first = context.host.namespace();
+    let (mut namespace, mut value) = (first, Value::Null);
+    for at in 0..program.code.body.len() {
+        if context.host.namespace() != namespace {
+            namespace = context.host.namespace();
+            program = parse::program_in(text, namespace, first)?;
+        }
+        let mut one = program.code.clone();
+        one.body = program.code.body.get(at).cloned().into_iter().collect();
+        value = context.run(&one, Vec::new())?;
+    }
+    Ok(value)
 }
 
 /// Query in k by which PyKX finds out whether a name is a function, a context or a value; the response is a marker or the value.

@@ -1,9 +1,10 @@
 //! qSQL on dictionaries: entries are treated as columns.
 
-use super::{delete, exec, filter, select};
+use super::{delete, exec, filter, names, select};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
+use crate::runtime::scope::Scope;
 use crate::syntax::ast::{Query, Verb};
 use crate::verbs::above::Evaluate;
 use columns::table::{Dict, Table, Value};
@@ -26,6 +27,51 @@ pub(super) fn entries(context: &mut Context, from: &Value) -> Result<Option<(Arc
         Value::Table(t) => Ok(Some((t, atoms))),
         _ => Ok(None),
     }
+}
+
+/// Updates a record, a dictionary whose values are no columns of one length: names in expressions are the values themselves. `None` for
+/// anything else.
+pub(super) fn over_record(
+    context: &mut Context,
+    query: &Query,
+    from: &Value,
+    frame: &mut Frame,
+) -> Walk<Option<Value>> {
+    let held = match from {
+        Value::Sym(name) => context.host.global(*name),
+        other => Some(other.clone()),
+    };
+    let Some(Value::Dict(d)) = held else { return Ok(None) };
+    let Some(keys) = d.keys.as_symbols() else { return Ok(None) };
+    let is_plain = query.verb == Verb::Update && query.filters.is_empty() && query.by.is_none();
+    let mut values = d.values.items();
+    let length = values.first().map(Value::count);
+    let are_columns = values.iter().all(|v| !v.is_scalar() && Some(v.count()) == length);
+    if !is_plain || d.keyed().is_some() || are_columns {
+        return Ok(None);
+    }
+    let mut keys = keys.to_vec();
+    let cells = values.iter().map(|v| Value::collapse(vec![v.clone()]).into_vector().ok_or(QError::named("type")));
+    let table = Arc::new(Table::new(keys.clone(), cells.collect::<Result<_, _>>()?));
+    let cut = keys.iter().copied().zip(values.iter().cloned()).collect();
+    context.scopes.push(Scope { table, rows: Some(Arc::new(vec![0])), cut });
+    let results: Walk<Vec<Value>> = query.columns.iter().map(|(_, node)| context.node(node, frame)).collect();
+    context.scopes.pop();
+    for (name, value) in names(&query.columns)?.into_iter().zip(results?) {
+        match crate::runtime::limits::place(&keys, name)?.and_then(|at| values.get_mut(at)) {
+            Some(held) => *held = value,
+            None => {
+                keys.push(name);
+                values.push(value);
+            }
+        }
+    }
+    let result = Value::dict(Value::symbols(keys), Value::collapse(values));
+    if let Value::Sym(name) = from {
+        context.set_global(*name, result)?;
+        return Ok(Some(from.clone()));
+    }
+    Ok(Some(result))
 }
 
 /// Runs a query on the entries of a dictionary. The result is a dictionary, of atoms if the entries were atoms.

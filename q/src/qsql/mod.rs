@@ -100,6 +100,9 @@ fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) ->
     {
         return crate::qsql::parted::template(context, query, (columns, place), frame);
     }
+    if let Some(changed) = entries::over_record(context, query, &from, frame)? {
+        return Ok(changed);
+    }
     if let Some((columns, atoms)) = entries::entries(context, &from)? {
         return entries::over_entries(context, query, from, columns, atoms, frame);
     }

@@ -75,7 +75,16 @@ pub fn program(text: &[u8], namespace: Sym) -> Result<ParsedText, QError> {
 
 /// As [`program`], with some names as locals.
 pub fn program_among(text: &[u8], namespace: Sym, locals: Vec<Sym>) -> Result<ParsedText, QError> {
-    let mut parser = Parser::new(text, namespace)?;
+    program_with(text, namespace, namespace, locals)
+}
+
+/// As [`program`], whose lambdas belong to a namespace of their own.
+pub fn program_in(text: &[u8], namespace: Sym, lambdas: Sym) -> Result<ParsedText, QError> {
+    program_with(text, namespace, lambdas, Vec::new())
+}
+
+fn program_with(text: &[u8], namespace: Sym, lambdas: Sym, locals: Vec<Sym>) -> Result<ParsedText, QError> {
+    let mut parser = Parser::new(text, lambdas)?;
     let mut body = match parser.view()? {
         Some(view) => vec![view],
         None => parser.statements()?,

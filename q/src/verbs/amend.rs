@@ -3,12 +3,14 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
+use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::fit::fitting;
 use crate::verbs::index::is_key;
-use crate::verbs::{enums, find, index};
+use crate::verbs::{cast, enums, find, index};
 use columns::sys::shared::{Held, Shared, depth_around};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
+use proto::types;
 use std::sync::Arc;
 
 /// The change to apply to the items.
@@ -121,6 +123,11 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
         let new = deep(context, column, std::slice::from_ref(key), change)?;
         return set(context, x, &Value::Sym(*name), new);
     }
+    if rest.is_empty()
+        && let Some(counted) = counted_from_zero(context, &x, key, change)?
+    {
+        return set(context, x, key, counted);
+    }
     let mut old = index::one(context, &x, key)?;
     // A new key of a dictionary of dictionaries starts from an empty one.
     if let (Value::Dict(d), false) = (&x, rest.is_empty())
@@ -131,6 +138,22 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
     }
     let new = deep(context, old, rest, change)?;
     set(context, x, key, new)
+}
+
+/// As in kdb+, `+` and `-` on a new key of a dictionary count from 0, where the item at a missing key would be null. `None` for anything else.
+fn counted_from_zero(context: &mut Context, x: &Value, key: &Value, change: &Amend) -> Result<Option<Value>, QError> {
+    let (Value::Dict(d), Some(f), Some(value)) = (x, change.function, change.value) else { return Ok(None) };
+    let adds = prims::index_of(f).and_then(prims::get).is_some_and(|p| matches!(p.name, "+" | "-"));
+    let Value::Vector(values) = &d.values else { return Ok(None) };
+    let numbers = matches!(values.items.type_number(), types::SHORT..=types::FLOAT);
+    if !adds || !(numbers || values.is_empty()) || find::position(&d.keys, key)?.is_some() {
+        return Ok(None);
+    }
+    let zero = match numbers {
+        true => cast::to(context, values.items.type_number(), &Value::Long(0))?,
+        false => Value::Bool(false),
+    };
+    context.call2(f, zero, value.clone()).map(Some)
 }
 
 /// Returns `x` with the item at `key` replaced; a new key is added to a dictionary or keyed table.

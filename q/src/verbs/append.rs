@@ -251,11 +251,16 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
         Some(held @ Value::Table(_)) if is_enumerated(&held) => {
             Some(Value::table(fitting(context, &held, rows, false)?.rows))
         }
-        Some(held @ Value::Table(_)) if replace && held.count() == 0 => {
-            let new = fitting(context, &held, rows, true)?;
+        // Where the types of the rows may differ from the table's.
+        Some(held @ Value::Table(_)) if held.count() == 0 || replace && matches!(rows, Value::Table(_)) => {
+            let before = held.count() as i64;
+            let new = fitting(context, &held, rows, replace)?;
             drop(held);
-            match with_global(context, name, |x| add(x, &new, true)) {
-                Some(done) => return done.map(|()| Value::longs((0..new.rows.count() as i64).collect())),
+            match with_global(context, name, |x| add(x, &new, replace)) {
+                Some(done) => {
+                    let after = before.saturating_add(new.rows.count() as i64);
+                    return done.map(|()| Value::longs((before..after).collect()));
+                }
                 // A host that keeps its tables itself keeps their types.
                 None => None,
             }

@@ -36,7 +36,16 @@ pub(crate) fn fitting(
     widens: bool,
 ) -> std::result::Result<Fitting, QError> {
     // As in kdb+, the first rows of an upsert decide the types: TorQ's timers have int keys and long numbers, its log table an int column.
-    let retypes = widens && x.count() == 0;
+    // Integers of a table take the width of the column: TorQ's checks have int keys and long numbers, its sums an int column. So do the
+    // first ones that are inserted, as KX's `trade.q` inserts a long into a new table.
+    let is_table = matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some());
+    let accepts = match widens {
+        false if x.count() == 0 => Accepts::Integers { any: false },
+        false => Accepts::Same,
+        true if is_table => Accepts::Integers { any: x.count() == 0 },
+        true if x.count() == 0 => Accepts::Any,
+        true => Accepts::Same,
+    };
     let (whole, rows) = match x {
         Value::Table(t) => (Arc::clone(t), rows.clone()),
         Value::Dict(d) if d.sorted => return Err(QError::named("step")),
@@ -56,7 +65,10 @@ pub(crate) fn fitting(
         (Some(_), Value::Dict(given)) => given.keys.as_symbols().map(<[Sym]>::to_vec),
         _ => None,
     };
-    let new = conform_to(&whole, wide.as_ref().unwrap_or(&rows), retypes)?;
+    let mut new = conform_to(&whole, wide.as_ref().unwrap_or(&rows), accepts)?;
+    if matches!(accepts, Accepts::Integers { .. }) {
+        narrow(&whole, &mut new)?;
+    }
     let rows = retagged(context, &whole, new)?;
     limits::shallow(rows.depth())?;
     Ok(Fitting { rows, given })
@@ -64,11 +76,36 @@ pub(crate) fn fitting(
 
 /// Returns new rows as a table that fits `t`, with types checked; an untyped empty column accepts any type.
 pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QError> {
-    conform_to(t, rows, false)
+    conform_to(t, rows, Accepts::Same)
 }
 
-/// As [`conform`]; if it `retypes`, the types of the rows are accepted, but for enumerated columns.
-fn conform_to(t: &Table, rows: &Value, retypes: bool) -> std::result::Result<Table, QError> {
+/// Types of new rows that a typed column accepts beside its own.
+#[derive(Clone, Copy, PartialEq)]
+enum Accepts {
+    Same,
+    /// Integers of another width; all others too if `any`.
+    Integers {
+        any: bool,
+    },
+    Any,
+}
+
+impl Accepts {
+    fn takes(self, old: i8, new: i8) -> bool {
+        match self {
+            Accepts::Same => false,
+            Accepts::Integers { any } => any || is_integer(old) && is_integer(new),
+            Accepts::Any => true,
+        }
+    }
+}
+
+fn is_integer(t: i8) -> bool {
+    (types::SHORT..=types::LONG).contains(&t)
+}
+
+/// As [`conform`], for rows of other types; enumerated columns accept none.
+fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<Table, QError> {
     let new = match rows {
         Value::Table(new) => {
             if new.names.len() != t.names.len() {
@@ -82,19 +119,30 @@ fn conform_to(t: &Table, rows: &Value, retypes: bool) -> std::result::Result<Tab
         }
         Value::Dict(d) if d.keyed().is_some() => {
             let Value::Table(flat) = unkey(rows)? else { return Err(type_error()) };
-            return conform_to(t, &Value::Table(flat), retypes);
+            return conform_to(t, &Value::Table(flat), accepts);
         }
         row => row_table(t, row)?,
     };
     for ((name, old), new) in t.names.iter().zip(&t.columns).zip(&new.columns) {
         let (a, b) = (old.items.type_number(), new.items.type_number());
         let symbols = matches!((a, b), (20, 11) | (11, 20));
-        let takes_any = retypes && crate::runtime::values::domain_of_items(&old.items).is_none();
-        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols && !takes_any {
+        let other = accepts.takes(a, b) && crate::runtime::values::domain_of_items(&old.items).is_none();
+        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols && !other {
             return Err(other_type(*name, &old.items, &new.items));
         }
     }
     Ok(new)
+}
+
+/// Gives integer columns the width that they have in `t`.
+fn narrow(t: &Table, new: &mut Table) -> std::result::Result<(), QError> {
+    for (old, column) in t.columns.iter().zip(&mut new.columns) {
+        let (a, b) = (old.items.type_number(), column.items.type_number());
+        if a != b && is_integer(a) && is_integer(b) {
+            *column = crate::verbs::cast::to_type(a, &column.items)?.into();
+        }
+    }
+    Ok(())
 }
 
 /// Enumerates the new rows' items where `t`'s column is enumerated.

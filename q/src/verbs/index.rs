@@ -205,13 +205,9 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
 
 fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QError> {
     match i {
-        Value::Sym(name) => column(t, *name).cloned().map(Value::from),
+        Value::Sym(name) => Ok(column_or_none(t, *name).into()),
         Value::Vector(v) => match &v.items {
-            Items::Sym(names) => {
-                let columns: Result<Vec<Value>, QError> =
-                    names.iter().map(|n| column(t, *n).cloned().map(Value::from)).collect();
-                Ok(Value::list(columns?))
-            }
+            Items::Sym(names) => Ok(Value::list(names.iter().map(|n| column_or_none(t, *n).into()).collect())),
             Items::List(l) if l.is_empty() => Ok(Value::table(t.rows::<i64>(&[]))),
             Items::List(_) => map(context, i, |c, item| from_table(c, t, &item)),
             other => Ok(Value::table(t.rows(&rows(other).ok_or(QError::named("type"))?))),
@@ -220,6 +216,13 @@ fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QErr
         Value::Null => Ok(Value::table(t.clone())),
         atom => Ok(t.row(row(atom).ok_or(QError::named("type"))?)),
     }
+}
+
+/// A column by name; as in the dictionary of the columns, a missing one is the first one without items.
+fn column_or_none(t: &Table, name: Sym) -> Vector {
+    let missing =
+        || t.columns.first().map_or_else(|| Items::List(Vec::new().into()).into(), |c| c.items.cut(0, 0).into());
+    t.column(name).cloned().unwrap_or_else(missing)
 }
 
 /// Returns a column by name.

@@ -6,8 +6,8 @@ use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
-use crate::verbs::cast;
 use crate::verbs::map::map;
+use crate::verbs::{cast, shape};
 use columns::kernel::blocks;
 use columns::sys::budget;
 use columns::table::symbol::{intern, text};
@@ -497,7 +497,10 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ if x.as_text().is_some() && matches!(y, Value::Vector(_)) => {
             let by = x.as_text().unwrap_or_default();
-            let held = limits::items(&y)?;
+            // Chars and strings in one item are joined first, as in a log line whose text was never razed.
+            let mut flat = |part: Value| if part.as_text().is_some() { Ok(part) } else { shape::raze(context, part) };
+            let held =
+                limits::items(&y)?.into_iter().map(&mut flat).collect::<std::result::Result<Vec<_>, QError>>()?;
             let parts = held.iter().map(|part| part.count().saturating_add(by.len())).fold(0, usize::saturating_add);
             context.reserve(parts)?;
             let mut out = Vec::new();

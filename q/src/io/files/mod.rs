@@ -13,7 +13,7 @@ mod zipped;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Made;
-use crate::runtime::paths::{check, is_path};
+use crate::runtime::paths::check;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
@@ -194,7 +194,7 @@ fn write_lines(context: &mut Context, file: &Value, lines: &Value) -> Result {
 /// All forms of `x 0: y`.
 pub(crate) fn text_operator(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
-        Value::Sym(name) if is_path(*name) => write_lines(context, &x, &y),
+        Value::Sym(_) => write_lines(context, &x, &y),
         Value::Vector(Vector { items: Items::Char(spec), .. }) if spec.len() >= 3 => load::pairs(context, spec, &y),
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
             text::prepare(context, x.as_text().unwrap_or_default(), &y)
@@ -207,7 +207,7 @@ pub(crate) fn text_operator(context: &mut Context, x: Value, y: Value) -> Result
 /// `x 1: y`: writes bytes to a file, or parses binary records.
 pub(crate) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
-        Value::Sym(name) if is_path(*name) => {
+        Value::Sym(_) => {
             let path = path(context, &x)?;
             match &y {
                 Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => write(context, &path, b)?,

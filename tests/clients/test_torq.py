@@ -1,0 +1,122 @@
+"""TorQ with its finance starter pack on `elastick q`: processes find each other, the feed is published, checked and summed, the gateway answers, and
+the end of the day is written and loaded."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+from harness import kdb
+from harness.client import KdbError
+from harness.process import DEADLINE_S, binary, reserve_port
+from harness.scene import Scene
+
+PROGRAMS = pathlib.Path(__file__).parents[3] / "shared" / "kdb" / "programs"
+PACK = PROGRAMS / "torq-finance-starter-pack"
+# Name: type, script (of TorQ's code, the pack's, or a database), options. In the order of the start.
+PROCESSES = {
+    "discovery1": ("discovery", "{code}/processes/discovery.q", ""),
+    "stp1": ("segmentedtickerplant", "{code}/processes/segmentedtickerplant.q", "-schemafile {app}/database.q -tplogdir {data}/tplogs"),
+    "rdb1": ("rdb", "{code}/processes/rdb.q", "-g 1"),
+    "hdb1": ("hdb", "{data}/hdb", "-g 1"),
+    "wdb1": ("wdb", "{code}/processes/wdb.q", "-g 1"),
+    "sort1": ("sort", "{code}/processes/wdb.q", "-g 1 -parentproctype wdb"),
+    "gateway1": ("gateway", "{code}/processes/gateway.q", "-g 1"),
+    "monitor1": ("monitor", "{code}/processes/monitor.q", ""),
+    "feed1": ("feed", "{app}/code/tick/feed.q", ""),
+    "metrics1": ("metrics", "{app}/code/processes/metrics.q", "-g 1"),
+}
+START_S = 2 * DEADLINE_S
+
+
+def zone_changes(name):
+    """Rows of TorQ's table of time zones: each change of a zone's offset, in seconds."""
+    zone, before, at = ZoneInfo(name), None, datetime(2020, 1, 1, tzinfo=timezone.utc)
+    while at.year < 2030:
+        offset = int(at.astimezone(zone).utcoffset().total_seconds())
+        if offset != before:
+            yield f"{name},{at:%Y.%m.%dD%H:%M:%S},{offset}"
+            before = offset
+        at += timedelta(hours=1)
+
+
+@unittest.skipUnless(PACK.exists(), f"{PACK} is missing")
+class StarterPack(Scene):
+    def setUp(self):
+        super().setUp()
+        self.home = pathlib.Path(self.directory) / "torq"
+        self.paths = {"code": self.home / "code", "app": self.home / "app", "data": self.home / "data"}
+        shutil.copytree(PROGRAMS / "torq", self.home)
+        shutil.copytree(PACK, self.paths["app"])
+        for folder in ("logs", "hdb", "wdbhdb", "tplogs"):
+            (self.paths["data"] / folder).mkdir(parents=True)
+        self.ports = {name: reserve_port() for name in PROCESSES}
+        rows = [f"localhost,{self.ports[name]},{PROCESSES[name][0]},{name},,1,0,,,,1,,q" for name in PROCESSES]
+        header = "host,port,proctype,procname,U,localtime,g,T,w,load,startwithall,extras,qcmd"
+        (self.paths["app"] / "appconfig" / "process.csv").write_text("\n".join([header, *rows, ""]))
+        self.write_zones()
+
+    def write_zones(self):
+        zones = self.home / "zones.csv"
+        rows = [row for name in ("GMT", "Europe/London") for row in zone_changes(name)]
+        zones.write_text("\n".join(["timezoneID,gmtDateTime,offset", *rows, ""]))
+        script = self.home / "zones.q"
+        script.write_text(
+            f't:("SPJ";enlist",")0:hsym`$"{zones}"\n'
+            "t:delete offset from update adjustment:`timespan$1000000000*offset from t\n"
+            "t:update`g#timezoneID from`gmtDateTime xasc update localDateTime:gmtDateTime+adjustment from t\n"
+            f'(hsym`$"{self.home}/config/tzinfo")set t\n'
+            "exit 0\n"
+        )
+        subprocess.run([binary(), "q", script], stdin=subprocess.DEVNULL, check=True, timeout=DEADLINE_S)
+
+    def launch(self, name):
+        kind, script, options = PROCESSES[name]
+        app, data = self.paths["app"], self.paths["data"]
+        environment = {
+            "TORQHOME": self.home, "TORQAPPHOME": app, "TORQDATAHOME": data, "KDBCONFIG": self.home / "config", "KDBCODE": self.paths["code"],
+            "KDBTESTS": self.home / "tests", "KDBLOG": data / "logs", "KDBHTML": self.home / "html", "KDBLIB": self.home / "lib",
+            "KDBHDB": data / "hdb", "KDBWDB": data / "wdbhdb", "KDBTPLOG": data / "tplogs", "KDBAPPCONFIG": app / "appconfig",
+            "KDBAPPCODE": app / "code", "KDBBASEPORT": self.ports["stp1"], "TORQPROCESSES": app / "appconfig" / "process.csv",
+            "USER": os.environ.get("USER", "torq"),
+        }  # fmt: skip
+        arguments = ["q", self.home / "torq.q", "-procname", name, "-proctype", kind, "-stackid", self.ports["stp1"], "-localtime", 1]
+        arguments += ["-load", script.format(**self.paths), *options.format(**self.paths).split(), "-p", self.ports[name], "-u", 0]
+        self.start(name, *arguments, **{key: str(value) for key, value in environment.items()})
+
+    def read(self, name, text):
+        """Evaluates text in a process; `None` while it cannot be reached or signals an error."""
+        try:
+            return self.connect(self.ports[name]).ask(kdb.chars(text)).py()
+        except (OSError, KdbError):
+            return None
+
+    def until(self, name, text, what):
+        return self.eventually(lambda: self.read(name, text), what, START_S)
+
+    def ask_gateway(self, servers):
+        query = f'.gw.syncexec["select count i by sym from trade";{servers}]'
+        self.eventually(lambda: "IBM" in repr(self.read("gateway1", query)), f"the gateway asks {servers}", START_S)
+
+    def test_a_day_of_the_starter_pack(self):
+        for name in PROCESSES:
+            self.launch(name)
+            self.until(name, "1b", f"{name} listens")
+        self.until("stp1", "min 0<.stplg.rowcount`trade`quote", "the tickerplant has published and counted")
+        self.until("rdb1", "min 0<count each(trade;quote)", "the rdb is fed")
+        self.until("metrics1", "(0<count sumstab)and 0<count metrics`", "metrics are summed")
+        self.until("monitor1", "0<exec count i from checkstatus where status=1h", "checks of the monitor pass")
+        self.ask_gateway("`rdb")
+        self.read("stp1", ".stplg.endofday[.eodtime.d;.stplg.endofdaydata[],(enlist`p)!enlist .z.p]")
+        self.until("hdb1", "0<exec count i from trade where date=last date", "the hdb has loaded the day")
+        self.ask_gateway("`hdb`rdb")
+        for name in ("stp1", "feed1", "metrics1", "monitor1", "wdb1"):
+            errors = (self.paths["data"] / "logs" / f"err_{name}.log").read_text()
+            self.assertEqual(errors, "", f"{name} logs no errors")
+
+
+if __name__ == "__main__":
+    unittest.main()
