@@ -356,7 +356,8 @@ impl World {
     pub fn check_watcher(&mut self, at: usize, all: bool) {
         let date = self.tick.as_ref().map(|tick| tick.service.plant.queue().date().0);
         let line = self.watchers.get(at).and_then(|watcher| watcher.line);
-        let is_old = line.is_some_and(|line| self.line_run(line) != self.tick_runs);
+        let run = line.map_or(self.tick_runs, |line| self.line_run(line));
+        let is_old = run != self.tick_runs;
         let Some(watcher) = self.watchers.get_mut(at) else { return };
         while let Some(delivered) = watcher.delivered.front().cloned() {
             match delivered {
@@ -371,8 +372,8 @@ impl World {
                         break;
                     };
                     // Received before it was in the file, from a tickerplant that is gone or has lost its log, so its place there is
-                    // unknown. The publisher sent it again, and another tickerplant has logged it.
-                    if is_old && self.auditor.is_behind_loss(day, place) {
+                    // unknown. The publisher sent it again, and another tickerplant has logged it, perhaps on the next day.
+                    if is_old && (self.auditor.is_behind_loss(day, place) || self.auditor.is_begun_after(day, run)) {
                         break;
                     }
                     let batch = self.plan.batch.is_some();

@@ -433,10 +433,10 @@ impl World {
             let before = self.last_log.replace((path.clone(), log_date));
             if let Some((before, of)) = before.filter(|(before, _)| *before != path) {
                 // Yesterday's last updates were written in the iteration that ended the day.
-                let judged = self.auditor.follow(&self.storage, &before, of);
+                let judged = self.auditor.follow(&self.storage, &before, of, self.tick_runs);
                 self.judge(judged);
             }
-            let judged = self.auditor.follow(&self.storage, &path, log_date);
+            let judged = self.auditor.follow(&self.storage, &path, log_date, self.tick_runs);
             self.judge(judged);
         }
     }

@@ -185,6 +185,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         ));
     }
     lease::check_fence(&settings)?;
+    let groups = nodes::open(&settings)?;
     plant_options.address = Some(address.clone());
     let log = |dir: &PathBuf| plant_options.log(&env, dir, &wake);
     let log = plant_options.dir.as_ref().map(log).transpose().map_err(CliError::failed)?;
@@ -237,7 +238,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         own_copy::mark(&log, false).map_err(CliError::failed)?;
     }
     let place = plant_options.dir.clone().map(|dir| (dir, plant_options.src.clone()));
-    plant_options.nodes = nodes::fleet(&settings, &env)?;
+    plant_options.nodes = groups.map(|groups| nodes::start(&settings, &env, groups)).transpose()?;
     let plant = Plant::start_locked(locked, env.clone(), plant_options, tables, Arc::clone(&wake));
     let plant = plant.map_err(CliError::failed)?;
     let logs = match plant.log_path() {

@@ -1,5 +1,6 @@
 //! `--calendar FILE`: the trading days of a market, in TOML, and when each opens, closes and ends.
 
+use super::file::line_of;
 use super::units;
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
@@ -142,11 +143,6 @@ impl TradingCalendar {
 /// Returns the dates from a date on, for the longest time between two days of a tickerplant.
 fn days_from(date: Date) -> impl Iterator<Item = Date> {
     std::iter::successors(Some(date), |day| day.tomorrow().ok()).take(4_000)
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text.as_bytes().get(..offset).unwrap_or_default();
-    before.iter().filter(|byte| **byte == b'\n').count().saturating_add(1)
 }
 
 /// Fields of a file as read.

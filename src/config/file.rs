@@ -223,7 +223,8 @@ fn listed<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+/// Returns the line of a byte, from 1.
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().get(..offset).unwrap_or_default();
     before.iter().filter(|byte| **byte == b'\n').count().saturating_add(1)
 }

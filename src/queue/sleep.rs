@@ -122,9 +122,7 @@ impl Queue {
                 line.group = Some(group);
             }
         }
-        if self.tip != self.active_tip || self.active_ns == i64::MAX {
-            (self.active_tip, self.active_ns) = (self.tip, self.now_ns);
-        }
+        self.note_activity(self.tip);
         let (tip, wakes) = (self.tip, self.update_wakes());
         for (queue, line) in &mut self.lines {
             if wakes && line.asleep.is_some_and(|at| at < tip) {
@@ -160,10 +158,26 @@ impl Queue {
         Some(OpenAtEnd { from: open.max(reported.unwrap_or_default()), to: self.tip })
     }
 
-    /// Whether a report of this node may put a queue to sleep or wake it.
+    /// Notes when the last update arrived.
+    pub(super) fn note_activity(&mut self, tip: UpdateIndex) {
+        if tip != self.active_tip || self.active_ns == i64::MAX {
+            (self.active_tip, self.active_ns) = (tip, self.now_ns);
+        }
+    }
+
+    /// Whether a report of this node may put a queue to sleep, wake it, or end the node.
     pub(super) fn may_sleep(&self, handle: Handle) -> bool {
-        let group = self.by_handle(handle).and_then(|sub| sub.group.as_ref());
-        group.is_some_and(|group| self.has_group(group))
+        let Some(sub) = self.by_handle(handle) else { return false };
+        if !sub.group.as_ref().is_some_and(|group| self.has_group(group)) {
+            return false;
+        }
+        let is_asleep = self.lines.get(&sub.queue).is_some_and(|line| line.asleep.is_some());
+        is_asleep || self.ending.contains_key(&sub.id) || self.is_quiet()
+    }
+
+    /// Whether no update has arrived for [`super::Params::idle_ns`].
+    fn is_quiet(&self) -> bool {
+        self.params.idle_ns != i64::MAX && self.now_ns.saturating_sub(self.active_ns) >= self.params.idle_ns
     }
 
     /// A node has sent a report: a query wakes its queue, and a node that has finished the day before ends.
@@ -194,10 +208,10 @@ impl Queue {
 
     /// Whether a group may sleep: no update and no query of its nodes for [`super::Params::idle_ns`], and none of them is needed for something else.
     fn is_idle(&self, group: &Symbol) -> bool {
-        let is_long = |ns: i64| ns >= self.params.idle_ns;
-        if self.params.idle_ns == i64::MAX || !is_long(self.now_ns.saturating_sub(self.active_ns)) {
+        if !self.is_quiet() {
             return false;
         }
+        let is_long = |ns: i64| ns >= self.params.idle_ns;
         let mut of_group =
             self.subscribers.iter().filter(|s| s.group.as_ref() == Some(group) && s.state != State::Lost);
         let may_end = |s: &Subscriber| {

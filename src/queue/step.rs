@@ -18,6 +18,7 @@ impl Queue {
         self.now_ns = now.steady_ns;
         match event {
             QueueEvent::Status { handle, status } => {
+                self.note_activity(tip);
                 let may_sleep = self.may_sleep(handle);
                 if self.set_status(handle, status) || may_sleep {
                     let before = self.parts();

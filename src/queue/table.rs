@@ -241,7 +241,7 @@ pub struct Line {
     pub group: Option<Symbol>,
     /// The tip at which it fell asleep; `None` if it is awake.
     pub asleep: Option<UpdateIndex>,
-    /// Number of updates of the last window that filled a node of the group, also of the day before; `None` before the first.
+    /// Most updates that a live node of the group has closed a window with, also on days before; `None` before the first.
     pub filled: Option<u64>,
 }
 

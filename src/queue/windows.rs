@@ -45,7 +45,8 @@ impl Queue {
                 let closed = Window::new(line.open, end);
                 line.open = end;
                 if line.group.is_some() && sub.leaving.is_none() && !gives_back {
-                    line.filled = closed.map(Window::updates).or(line.filled);
+                    // A node may also roll before it is full, and a few small windows would be requested as many nodes.
+                    line.filled = line.filled.max(closed.map(Window::updates));
                 }
                 (closed.map(|window| Held { window, verified: None, rejections: 0 }), None)
             }

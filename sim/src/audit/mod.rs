@@ -54,6 +54,8 @@ struct Sent {
 pub struct DayLog {
     pub records: Vec<Record>,
     path: PathBuf,
+    /// Run of the tickerplant that began it.
+    begun_by: u32,
     read_bytes: usize,
     /// First place that a crash took from the log; nodes may still hold updates from there on.
     pub lost_from: Option<usize>,
@@ -121,6 +123,11 @@ impl Auditor {
     /// Returns whether a place in a day's log may have had another update before a crash, or in the view of a tickerplant that has lost the log.
     pub fn is_behind_loss(&self, date: i32, place: usize) -> bool {
         self.day(date).and_then(|day| day.lost_from).is_some_and(|from| place >= from)
+    }
+
+    /// Returns whether a day's log was begun by a later run of the tickerplant.
+    pub fn is_begun_after(&self, date: i32, run: u32) -> bool {
+        self.day(date).is_some_and(|day| day.begun_by > run)
     }
 
     /// Records an update that a publisher sends.
@@ -243,13 +250,14 @@ impl Auditor {
         }
     }
 
-    /// Reads what was appended to a day's log.
+    /// Reads what was appended to a day's log, now by this run of the tickerplant.
     ///
     /// # Errors
     /// An update that was never sent, is logged twice, or is out of order.
-    pub fn follow(&mut self, storage: &Storage, path: &Path, date: i32) -> Result<(), Broken> {
+    pub fn follow(&mut self, storage: &Storage, path: &Path, date: i32, run: u32) -> Result<(), Broken> {
         let day = self.days.entry(date).or_insert_with(|| DayLog {
             path: path.to_path_buf(),
+            begun_by: run,
             read_bytes: HEAD_BYTES,
             ..DayLog::default()
         });
@@ -330,7 +338,7 @@ impl Auditor {
         let dates: Vec<i32> = self.days.keys().copied().collect();
         for date in dates.iter().rev().take(2) {
             let Some(day) = self.days.get_mut(date) else { continue };
-            let path = day.path.clone();
+            let (path, run) = (day.path.clone(), day.begun_by);
             let size = storage.read(&path, 0).map_or(0, |bytes| bytes.len());
             let bytes = storage.read(&path, 0).unwrap_or_default();
             // Record by record, so that a hole is found as well as a lost end.
@@ -372,7 +380,7 @@ impl Auditor {
             self.find_last_of();
             // No tickerplant opens the log of a day that is over, so its end is not repaired.
             if today == Some(*date) {
-                self.follow(storage, &path, *date)?;
+                self.follow(storage, &path, *date, run)?;
             }
         }
         if self.promise == Promise::Nothing {

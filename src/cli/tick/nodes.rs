@@ -10,7 +10,7 @@ use crate::fleet::aws::{Aws, session::Endpoints};
 use crate::fleet::local::Local;
 use crate::fleet::{Fleet, Identity};
 use crate::queue::Params;
-use crate::tick::node_fleet::NodeFleet;
+use crate::tick::node_fleet::{Groups, NodeFleet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,11 +61,11 @@ pub fn calendar(settings: &Settings) -> Result<Option<Arc<TradingCalendar>>, Cli
     Ok(Some(Arc::new(calendar)))
 }
 
-/// Starts the thread that requests nodes, if there is a fleet.
+/// Opens the fleet, if there is one. A passive tickerplant does so at its start: a take-over must not fail for it.
 ///
 /// # Errors
-/// AWS's metadata service is unreachable; the system has no thread left.
-pub fn fleet(settings: &Settings, env: &Env) -> Result<Option<NodeFleet>, CliError> {
+/// AWS's metadata service is unreachable.
+pub fn open(settings: &Settings) -> Result<Option<Groups>, CliError> {
     let Some(fleet) = settings.find(&options::NODE_FLEET)? else { return Ok(None) };
     // This process is in none of the groups.
     let identity = |group: &String| Identity { instance: String::new(), group: group.clone() };
@@ -82,6 +82,13 @@ pub fn fleet(settings: &Settings, env: &Env) -> Result<Option<NodeFleet>, CliErr
         }
     };
     let groups = fleet.groups.iter().map(|group| Ok((group.clone(), back_end(group)?)));
-    let groups = groups.collect::<Result<_, CliError>>()?;
-    Ok(Some(NodeFleet::start(env, groups, settings.get(&options::NODE_LEAD)?).map_err(CliError::failed)?))
+    groups.collect::<Result<_, CliError>>().map(Some)
+}
+
+/// Starts the thread that requests nodes.
+///
+/// # Errors
+/// The system has no thread left.
+pub fn start(settings: &Settings, env: &Env, groups: Groups) -> Result<NodeFleet, CliError> {
+    NodeFleet::start(env, groups, settings.get(&options::NODE_LEAD)?).map_err(CliError::failed)
 }

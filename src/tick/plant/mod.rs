@@ -245,6 +245,7 @@ impl Plant {
         if is_restored {
             plant.restored();
         }
+        plant.continue_market_day();
         if let Some(dir) = &dir {
             let reading = sequence_state::Reading { limits: plant.codec, chunk_bytes: chunk_bytes(&plant.limits) };
             let today = (plant.time.date(), plant.log.tip());

@@ -66,6 +66,13 @@ impl Plant {
         Ok(Called::Put)
     }
 
+    /// At a start: a day with updates has woken its queues before, and they may sleep again by now.
+    pub(super) fn continue_market_day(&mut self) {
+        if self.time.is_preparing() && self.log.tip() > 0 {
+            self.market.woken = Some(self.time.date());
+        }
+    }
+
     /// Wakes the queues once a day, some time before the market opens (`--wake calendar`).
     pub(super) fn wake_for_market(&mut self, ctl: &mut dyn Links) {
         if self.queue.core().wakes_by() != Wake::Calendar || self.market.woken == Some(self.time.date()) {
