@@ -259,13 +259,14 @@ impl LogSide {
     /// Records a failure: from here on nothing is acknowledged. Returns what follows; `None` if it had already failed, unless another
     /// tickerplant takes over the log.
     pub fn fail(&mut self, error: &LogError) -> Option<Failed> {
-        let is_lost = error.is_lost();
-        if self.failure.is_some() && !is_lost {
+        let (is_lost, has_failed) = (error.is_lost(), self.failure.is_some());
+        if has_failed && !is_lost {
             return None;
         }
         let written = self.writer.as_ref().map_or(0, LogWriter::written_tip);
         while self.unwritten.pop_front_if(|(next, ..)| *next <= written).is_some() {}
-        let unwritten = self.all_unwritten();
+        // A full disk has left them for when it has room, and they do not count since.
+        let unwritten = if has_failed { (0, 0) } else { self.all_unwritten() };
         if !self.can_resume() {
             self.unwritten.clear();
         }
@@ -505,6 +506,14 @@ mod tests {
         let mut log = side();
         assert!(log.fail(&failed()).is_some() && log.fail(&failed()).is_none());
         assert!(log.fail(&lost()).is_some_and(|what| what.is_lost));
+    }
+
+    #[test]
+    fn what_a_full_disk_left_unwritten_is_taken_back_once() {
+        let mut log = LogSide { unwritten: [(5, 3, 30)].into(), ..side() };
+        assert_eq!(log.fail(&failed()).map(|what| what.unwritten), Some((3, 30)));
+        log.unwritten = [(5, 3, 30)].into();
+        assert_eq!(log.fail(&lost()).map(|what| what.unwritten), Some((0, 0)), "with room it would be written");
     }
 
     #[test]
