@@ -4,8 +4,10 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::type_error;
+use crate::verbs::cast;
 use crate::verbs::given::{other_columns, other_type};
 use crate::verbs::rows::{row_table, unkey};
+use columns::kernel::num::Num;
 use columns::sys::shared::Nests;
 use columns::table::{Items, Sym, Table, Value, Vector};
 use proto::types;
@@ -134,12 +136,30 @@ fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<
     Ok(new)
 }
 
+/// Returns the infinity of an integer type as a number.
+fn greatest(t: i8) -> i64 {
+    match t {
+        types::SHORT => i64::from(i16::MAX),
+        types::INT => i64::from(i32::MAX),
+        _ => i64::MAX,
+    }
+}
+
 /// Gives integer columns the width that they have in `t`.
+///
+/// # Errors
+/// `type` if a value does not fit into it.
 fn narrow(t: &Table, new: &mut Table) -> std::result::Result<(), QError> {
-    for (old, column) in t.columns.iter().zip(&mut new.columns) {
+    for ((name, old), column) in t.names.iter().zip(&t.columns).zip(&mut new.columns) {
         let (a, b) = (old.items.type_number(), column.items.type_number());
         if a != b && is_integer(a) && is_integer(b) {
-            *column = crate::verbs::cast::to_type(a, &column.items)?.into();
+            let Items::Long(longs) = cast::to_type(types::LONG, &column.items)? else { return Err(type_error()) };
+            let fits = |long: &i64| *long == i64::NULL || long.abs() == greatest(b) || long.abs() <= greatest(a);
+            // A cast would make infinities of the others.
+            if !longs.iter().all(fits) {
+                return Err(other_type(*name, &old.items, &column.items));
+            }
+            *column = cast::to_type(a, &column.items)?.into();
         }
     }
     Ok(())
