@@ -271,6 +271,20 @@ class AsAServer(unittest.TestCase):
         self.folder.joinpath("port").unlink()
         self.assertTrue(self.client(self.serve("", "-u", "0")).ask(chars('count system"ls"')).v > 0)
 
+    def test_users_of_kdbs_file_are_trusted_as_in_kdb_and_others_are_not(self):
+        (self.folder / "users").write_text("ann:secret\n")
+        (self.folder / "users.toml").write_text('[users.ann]\npassword = "secret"\nroles = ["query"]\n')
+        for options in (("-U", "users"), ("-u", "users"), ("-U", "users", "-u", "1"), ("-u", "1", "-U", "users"), ("-U", "users.toml")):
+            with self.subTest(options):
+                (self.folder / "port").unlink(missing_ok=True)
+                client = self.client(self.serve("", *options), password="secret")
+                self.assertEqual(client.ask(chars("1+1")).v, 2)
+                if options == ("-U", "users"):
+                    self.assertTrue(client.ask(chars('count system"ls"')).v > 0)
+                else:
+                    with self.assertRaisesRegex(KdbError, "access"):
+                        client.ask(chars('system"ls"'))
+
     def test_clients_may_be_kept_from_assigning(self):
         client = self.client(self.serve("a:1", "-b"))
         self.assertEqual(client.ask(chars("a")).v, 1)

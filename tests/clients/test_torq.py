@@ -84,13 +84,13 @@ class StarterPack(Scene):
             "USER": os.environ.get("USER", "torq"),
         }  # fmt: skip
         arguments = ["q", self.home / "torq.q", "-procname", name, "-proctype", kind, "-stackid", self.ports["stp1"], "-localtime", 1]
-        arguments += ["-load", script.format(**self.paths), *options.format(**self.paths).split(), "-p", self.ports[name], "-u", 0]
+        arguments += ["-load", script.format(**self.paths), *options.format(**self.paths).split(), "-p", self.ports[name], "-U", app / "appconfig" / "passwords" / "accesslist.txt"]
         self.start(name, *arguments, **{key: str(value) for key, value in environment.items()})
 
     def read(self, name, text):
         """Evaluates text in a process; `None` while it cannot be reached or signals an error."""
         try:
-            return self.connect(self.ports[name]).ask(kdb.chars(text)).py()
+            return self.connect(self.ports[name], user="admin:admin").ask(kdb.chars(text)).py()
         except (OSError, KdbError):
             return None
 

@@ -58,10 +58,11 @@ Options of \
                         milliseconds between calls of .z.ts
   -T N      timeout of a client's request, in seconds
   \
-                        -U FILE   user:password lines of the users who may connect; -u FILE as well
+                        -U FILE   user:password lines of the users who may connect, with the \
+                        rights of the console as in kdb+; -u FILE: without
   -u 0      \
-                        clients may do all that the console may; otherwise files, system commands and new \
-                        connections are denied
+                        clients may do all that the console may; otherwise (-u 1, -u FILE, a file that ends in .toml, or neither) \
+                        files, system commands and new connections are denied
   -w N      memory limit of an evaluation, in MB; without it 80 % of this machine's for the \
                         console, 2048 for clients
   -W N      first \

@@ -22,7 +22,7 @@ pub struct QOptions {
     pub port: Option<String>,
     /// `-u` or `-U`: path of a user file.
     pub users: Option<String>,
-    /// `-u 0`: clients have the rights of the console.
+    /// Clients have the rights of the console: `-u 0`, or `-U` with kdb+'s users file, unless `-u` restricts them.
     pub trusts_clients: bool,
     /// `-E`.
     pub tls: Option<TlsMode>,
@@ -42,6 +42,7 @@ impl QOptions {
         options.start.command_line =
             std::iter::once(&"q".to_owned()).chain(words).map(|w| w.as_bytes().to_vec()).collect();
         let mut words = words.iter();
+        let (mut is_restricted, mut has_users) = (false, false);
         while let Some(word) = words.next() {
             let letter = match word.as_bytes() {
                 [b'-', letter] => *letter,
@@ -75,9 +76,14 @@ impl QOptions {
                 b'u' => {
                     let users = value()?;
                     options.trusts_clients = users == "0";
-                    options.users = Some(users).filter(|users| users != "0" && users != "1");
+                    is_restricted |= users != "0";
+                    options.users = Some(users).filter(|users| users != "0" && users != "1").or(options.users.take());
                 }
-                b'U' => options.users = Some(value()?),
+                b'U' => {
+                    let users = value()?;
+                    has_users |= !users.ends_with(".toml");
+                    options.users = Some(users);
+                }
                 b'E' => {
                     let mode = units::tls(&value()?).map_err(|error| CliError::Usage(format!("{word} {error}")))?;
                     options.tls = Some(mode);
@@ -90,6 +96,8 @@ impl QOptions {
                 _ => options.start.arguments.push(word.as_bytes().to_vec()),
             }
         }
+        // kdb+'s rule. Users of a TOML file have roles, which say what they may do.
+        options.trusts_clients |= has_users && !is_restricted;
         Ok(options)
     }
 
