@@ -167,6 +167,9 @@ def piped(text, *arguments, directory=None):
 
 
 class Piped(unittest.TestCase):
+    def test_a_handler_of_exit_may_exit_itself_and_nothing_is_said_of_it(self):
+        self.assertEqual(piped('.z.exit:{-1"bye";exit 5}\nexit 3\n'), (5, "bye\n", ""))
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

@@ -260,6 +260,10 @@ impl Handles {
     /// of the other process; a handle that is not open.
     pub fn send(&self, handle: i64, message: &Value, by: Option<Instant>) -> Result<Value, QError> {
         let number = i32::try_from(handle.unsigned_abs()).unwrap_or(0);
+        // A number that is no handle cannot be read from, like any other atom.
+        if matches!(message, Value::Null) && handle > 0 && !self.slots().contains_key(&number) {
+            return Err(QError::named("type"));
+        }
         let mut open = self.take(number, by)?;
         let result = match &mut open {
             Open::File(file, holds) => write(file, *holds, handle, message),

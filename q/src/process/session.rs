@@ -210,6 +210,11 @@ impl Session {
         self.exit
     }
 
+    /// Takes back the call of `exit`; returns its code.
+    pub fn take_exit(&mut self) -> Option<i32> {
+        self.exit.take()
+    }
+
     /// Removes and returns the buffered output; empty if an [`Output`] is set.
     pub fn take_printed(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.printed)

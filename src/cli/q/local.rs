@@ -571,15 +571,14 @@ impl Console {
     fn end(&mut self) -> i32 {
         // As in kdb+, the session continues after a failed script; without a terminal the exit code reports the failure.
         let failed = self.script_failed && !self.terminal;
-        let code = self.session.exited().unwrap_or(i32::from(failed));
+        let code = self.session.take_exit().unwrap_or(i32::from(failed));
         if let Some(handler) = self.handler(".z.exit") {
             let limits = self.session.limits();
             let session = &mut self.session;
             let result = signals::evaluating(|| apply(session, &handler, &[Value::Long(i64::from(code))], &limits));
-            if let Err(error) = result {
-                self.screen.write_failure(&error.shown());
-            }
+            self.failed(result.map(drop));
         }
-        code
+        // The handler may have exited itself.
+        self.session.exited().unwrap_or(code)
     }
 }
