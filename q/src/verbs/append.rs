@@ -297,7 +297,11 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
     {
         let old = context.stored_or_empty(&x)?;
         let new = if old.count() == 0 { y } else { upsert_value(context, old, &y, true)? };
-        return context.store(x, &new);
+        // The directory of a splayed table may also be named without its slash.
+        let is_folder = matches!(context.stored_names(x.clone())?, Value::Vector(Vector { items: Items::Sym(_), .. }));
+        let place = if is_folder { crate::runtime::paths::inside(name, Sym::NULL)? } else { name };
+        context.store(Value::Sym(place), &new)?;
+        return Ok(x);
     }
     if let Value::Sym(short) = x {
         let name = context.named(short)?;
