@@ -188,7 +188,7 @@ impl Queue {
         if let Some(open) = self.ending.get(&id).copied() {
             // A position in the new day shows that the node has applied the end of the day, which is sent in order with the updates.
             let is_at_start = self.tip == UpdateIndex::default() && next == Some(self.tip);
-            // Where updates wake the queue, the first one keeps the node.
+            // Under `--wake first-update` a node that has received an update of the new day stays.
             let is_past = |next: UpdateIndex| !self.update_wakes() && next <= self.tip && !open.may_have(next);
             let is_new = is_at_start || next.is_some_and(is_past);
             if is_new && quiet_ns.is_some() {

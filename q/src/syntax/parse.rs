@@ -78,7 +78,7 @@ pub fn program_among(text: &[u8], namespace: Sym, locals: Vec<Sym>) -> Result<Pa
     program_with(text, namespace, namespace, locals)
 }
 
-/// As [`program`], whose lambdas belong to a namespace of their own.
+/// As [`program`], but lambdas in the text belong to the namespace `lambdas`.
 pub fn program_in(text: &[u8], namespace: Sym, lambdas: Sym) -> Result<ParsedText, QError> {
     program_with(text, namespace, lambdas, Vec::new())
 }

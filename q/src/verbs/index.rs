@@ -218,7 +218,7 @@ fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QErr
     }
 }
 
-/// A column by name; as in the dictionary of the columns, a missing one is the first one without items.
+/// Returns a column by name; for a name that is none, an empty list of the first column's type, as `flip t` does.
 fn column_or_none(t: &Table, name: Sym) -> Vector {
     let missing =
         || t.columns.first().map_or_else(|| Items::List(Vec::new().into()).into(), |c| c.items.cut(0, 0).into());

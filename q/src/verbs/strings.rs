@@ -497,7 +497,7 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ if x.as_text().is_some() && matches!(y, Value::Vector(_)) => {
             let by = x.as_text().unwrap_or_default();
-            // Chars and strings in one item are joined first, as in a log line whose text was never razed.
+            // An item that is itself a list of chars and strings is razed first.
             let mut flat = |part: Value| if part.as_text().is_some() { Ok(part) } else { shape::raze(context, part) };
             let held =
                 limits::items(&y)?.into_iter().map(&mut flat).collect::<std::result::Result<Vec<_>, QError>>()?;

@@ -578,7 +578,7 @@ impl Console {
             let result = signals::evaluating(|| apply(session, &handler, &[Value::Long(i64::from(code))], &limits));
             self.failed(result.map(drop));
         }
-        // The handler may have exited itself.
+        // `.z.exit` may have called `exit` with another code.
         self.session.exited().unwrap_or(code)
     }
 }
