@@ -34,7 +34,8 @@ use crate::config::Program;
 use crate::config::units::system_zone;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A subcommand.
@@ -78,11 +79,20 @@ fn command() -> Command {
     command
 }
 
+/// The words of a command line, where a program that is called `q` by a link is `elastick q`: start scripts of kdb+ name their interpreter by one
+/// word, which they look up on `PATH`.
+fn as_named(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.first().is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("q"))) {
+        words.splice(..1, ["elastick".into(), "q".into()]);
+    }
+    words
+}
+
 /// Parses the command line, runs the subcommand, and prints its error to standard error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     crate::sys::stack::fit_first_thread();
     crate::net::signals::take_size_limit_as_error();
-    let words: Vec<OsString> = arguments.into_iter().collect();
+    let words = as_named(arguments.into_iter().collect());
     let command = command();
     let matches = match command.clone().try_get_matches_from(&words) {
         Ok(matches) => matches,

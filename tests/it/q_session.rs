@@ -7,7 +7,7 @@ use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
 use proto::Value;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A listening session that has loaded this program.
 pub fn serving(name: &str, program: &str) -> (Directory, Process, u16) {
@@ -192,6 +192,23 @@ fn piped(arguments: &[&str], input: &str) -> Output {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("taken");
     child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_link_named_q_is_the_console() {
+    let directory = Directory::new("session-link");
+    let link = directory.path().join("q");
+    std::os::unix::fs::symlink(elastick(&[]).get_program(), &link).expect("a link");
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, "show .z.x\nexit 3\n").expect("written");
+    let output = Command::new(&link)
+        .arg(&script)
+        .args(["-name", "rdb1", "-g", "1"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "\"-name\"\n\"rdb1\"\n", "{output:?}");
+    assert_eq!(output.status.code(), Some(3));
 }
 
 #[test]

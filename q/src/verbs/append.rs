@@ -251,8 +251,8 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
         Some(held @ Value::Table(_)) if is_enumerated(&held) => {
             Some(Value::table(fitting(context, &held, rows, false)?.rows))
         }
-        // Where the types of the rows may differ from the table's.
-        Some(held @ Value::Table(_)) if held.count() == 0 || replace && matches!(rows, Value::Table(_)) => {
+        // The first rows may decide the types.
+        Some(held @ Value::Table(_)) if held.count() == 0 => {
             let before = held.count() as i64;
             let new = fitting(context, &held, rows, replace)?;
             drop(held);

@@ -38,15 +38,11 @@ pub(crate) fn fitting(
     widens: bool,
 ) -> std::result::Result<Fitting, QError> {
     // As in kdb+, the first rows of an upsert decide the types: TorQ's timers have int keys and long numbers, its log table an int column.
-    // Integers of a table take the width of the column: TorQ's checks have int keys and long numbers, its sums an int column. So do the
-    // first ones that are inserted, as KX's `trade.q` inserts a long into a new table.
+    // Integers take the width of their column: k4unit, with which TorQ is tested, inserts records with longs into columns of ints.
     let is_table = matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some());
-    let accepts = match widens {
-        false if x.count() == 0 => Accepts::Integers { any: false },
-        false => Accepts::Same,
-        true if is_table => Accepts::Integers { any: x.count() == 0 },
-        true if x.count() == 0 => Accepts::Any,
-        true => Accepts::Same,
+    let accepts = match widens && x.count() == 0 {
+        true if !is_table => Accepts::Any,
+        any => Accepts::Integers { any },
     };
     let (whole, rows) = match x {
         Value::Table(t) => (Arc::clone(t), rows.clone()),
@@ -67,24 +63,20 @@ pub(crate) fn fitting(
         (Some(_), Value::Dict(given)) => given.keys.as_symbols().map(<[Sym]>::to_vec),
         _ => None,
     };
-    let mut new = conform_to(&whole, wide.as_ref().unwrap_or(&rows), accepts)?;
-    if matches!(accepts, Accepts::Integers { .. }) {
-        narrow(&whole, &mut new)?;
-    }
+    let new = conform_to(&whole, wide.as_ref().unwrap_or(&rows), accepts)?;
     let rows = retagged(context, &whole, new)?;
     limits::shallow(rows.depth())?;
     Ok(Fitting { rows, given })
 }
 
-/// Returns new rows as a table that fits `t`, with types checked; an untyped empty column accepts any type.
+/// Returns new rows as a table that fits `t`, with types checked; an untyped empty column accepts any type, one of integers those of another width.
 pub(crate) fn conform(t: &Table, rows: &Value) -> std::result::Result<Table, QError> {
-    conform_to(t, rows, Accepts::Same)
+    conform_to(t, rows, Accepts::Integers { any: false })
 }
 
 /// Types of new rows that a typed column accepts beside its own.
 #[derive(Clone, Copy, PartialEq)]
 enum Accepts {
-    Same,
     /// Integers of another width; all others too if `any`.
     Integers {
         any: bool,
@@ -95,7 +87,6 @@ enum Accepts {
 impl Accepts {
     fn takes(self, old: i8, new: i8) -> bool {
         match self {
-            Accepts::Same => false,
             Accepts::Integers { any } => any || is_integer(old) && is_integer(new),
             Accepts::Any => true,
         }
@@ -108,7 +99,7 @@ fn is_integer(t: i8) -> bool {
 
 /// As [`conform`], for rows of other types; enumerated columns accept none.
 fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<Table, QError> {
-    let new = match rows {
+    let mut new = match rows {
         Value::Table(new) => {
             if new.names.len() != t.names.len() {
                 return Err(other_columns(&t.names, &new.names));
@@ -132,6 +123,9 @@ fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<
         if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols && !other {
             return Err(other_type(*name, &old.items, &new.items));
         }
+    }
+    if matches!(accepts, Accepts::Integers { .. }) {
+        narrow(t, &mut new)?;
     }
     Ok(new)
 }
