@@ -425,6 +425,8 @@ impl<'a> Parser<'a> {
             Kind::Const(f) if glyph == ":" && !bracketed && prims::index_of(f).is_some() && !prims::is_operator(f) => {
                 return Err(QError::named("assign").place(left.at));
             }
+            // What `x[i]` gives is a value, not a place: `x[i;j]:y` changes x, `x[i][j]:y` cannot.
+            Kind::Apply(..) if !bracketed && is_chain(left) => return Err(QError::named("assign").place(left.at)),
             _ => return Ok(None),
         };
         let at = self.position();
@@ -456,6 +458,14 @@ impl<'a> Parser<'a> {
 /// Whether a name is a keyword or a script's own word that stands between its operands.
 fn is_infix_word(name: &[u8]) -> bool {
     prims::keyword(name).map_or_else(|| words::is_infix(name), |word| prims::is_infix(&word))
+}
+
+/// Whether a node is a name indexed more than once: `x[i][j]`.
+fn is_chain(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Apply(f, _) => matches!(&f.kind, Kind::Apply(g, _) if matches!(g.kind, Kind::Name(_))) || is_chain(f),
+        _ => false,
+    }
 }
 
 /// `x+` without a right operand: applied after a function it makes a composition.

@@ -7,7 +7,6 @@ use crate::verbs::convert::rows;
 use crate::verbs::find;
 use crate::verbs::map::map;
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
-use proto::types;
 
 /// `x[i;j;…]`; the generic null selects all of a level.
 pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<Value, QError> {
@@ -169,7 +168,7 @@ fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Re
     }
 }
 
-/// Rows of a keyed table: by a key (with one key column), a list of keys, a dictionary or a table.
+/// Rows of a keyed table: by a key (an atom, if there is one key column), a list of keys that are lists, a dictionary or a table.
 fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
     match i {
         Value::Table(sought) => Ok(values.gather(&find::table_positions(context, keys, sought)?)),
@@ -181,18 +180,13 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
             Value::Table(t) => t.column(*name).cloned().map(Value::from).ok_or(QError::named("length")),
             _ => Err(QError::named("type")),
         },
-        Value::Vector(v) if keys.columns.len() == 1 => {
+        list @ Value::Vector(_) if keys.columns.len() == 1 && is_keys(keys, list) => {
             let column = keys.columns.first().ok_or(QError::named("type"))?;
-            let (own, other) = (column.items.plain().type_number(), v.items.plain().type_number());
-            if own != other
-                && (own == types::SYMBOL || other == types::SYMBOL)
-                && other != types::LIST
-                && own != types::LIST
-            {
-                return Err(QError::named("length"));
-            }
-            Ok(values.gather(&find::positions(context, column, v)?))
+            let sought = Value::collapse(list.items().iter().map(|key| key.at(0)).collect());
+            let sought = sought.into_vector().ok_or(QError::named("type"))?;
+            Ok(values.gather(&find::positions(context, column, &sought)?))
         }
+        // Otherwise a list is one key, an item for each key column.
         list @ Value::Vector(_) => {
             if is_keys(keys, list) {
                 return map(context, list, |_, key| Ok(values.at(find::row_of(keys, &key)?.unwrap_or(usize::MAX))));
