@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
                 _ => true,
             };
             let right = self.expression()?;
-            if is_open_ended(&right)
+            if self.ends_open(&right)
                 || self.is_k_verb(&right)
                 || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
             {
@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
             return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), Some(right)])));
         }
         let right = self.expression()?;
-        if is_open_ended(&right) || left.infix && self.is_k_verb(&right) {
+        if self.ends_open(&right) || left.infix && self.is_k_verb(&right) {
             return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
         }
         // An operator without a left operand is valid in brackets only.
@@ -401,6 +401,12 @@ impl<'a> Parser<'a> {
             }
         }
         true
+    }
+
+    /// Whether the operand read last waits for a right operand, as `x+` does. `+[x;]` is a value, as all that brackets end.
+    fn ends_open(&self, node: &Node) -> bool {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        !last.is_some_and(|t| matches!(t.token, Token::Close(b']'))) && is_open_ended(node)
     }
 
     /// Whether a `:` follows without a space, and something that it applies to.
