@@ -7,6 +7,7 @@ use crate::verbs::convert::rows;
 use crate::verbs::find;
 use crate::verbs::map::map;
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
+use proto::types;
 
 /// `x[i;j;…]`; the generic null selects all of a level.
 pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<Value, QError> {
@@ -117,6 +118,9 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
         }
         return from_keyed(context, keys, values, i);
     }
+    if let Value::Vector(keys) = &d.keys {
+        same_kind(keys, i)?;
+    }
     match (&d.keys, i) {
         // Keys that are atoms: the index is taken item by item, at any depth.
         (Value::Vector(keys), Value::Vector(Vector { items: Items::List(l), .. }))
@@ -193,8 +197,30 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
             }
             Ok(values.at(find::row_of(keys, list)?.unwrap_or(usize::MAX)))
         }
-        atom => Ok(values.at(find::row_of(keys, &atom.clone().enlist())?.unwrap_or(usize::MAX))),
+        atom => {
+            if let [column] = &keys.columns[..] {
+                same_kind(column, atom)?;
+            }
+            Ok(values.at(find::row_of(keys, &atom.clone().enlist())?.unwrap_or(usize::MAX)))
+        }
     }
+}
+
+/// Symbols are sought among symbols, as by `?`.
+///
+/// # Errors
+/// `'type` if only one of keys and index holds symbols.
+fn same_kind(keys: &Vector, i: &Value) -> Result<(), QError> {
+    let sought = match i {
+        Value::Vector(v) => v.items.plain().type_number(),
+        atom if atom.is_atom() => -atom.clone().plain().type_number(),
+        _ => return Ok(()),
+    };
+    let own = keys.items.plain().type_number();
+    if own == types::LIST || sought == types::LIST || (own == types::SYMBOL) == (sought == types::SYMBOL) {
+        return Ok(());
+    }
+    Err(QError::named("type"))
 }
 
 fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QError> {
