@@ -77,8 +77,8 @@ pub(crate) fn is_key(x: &Value, key: &Value) -> bool {
     }
 }
 
-/// Whether every item of a list is a key of several columns.
-fn is_keys(keys: &Table, list: &Value) -> bool {
+/// Whether every item of a list is a row of these columns.
+pub(crate) fn is_keys(keys: &Table, list: &Value) -> bool {
     let is_one = |k: &Value| !k.is_scalar() && k.count() == keys.columns.len();
     matches!(list, Value::Vector(Vector { items: Items::List(l), .. }) if l.iter().all(is_one))
 }
@@ -206,10 +206,10 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
     }
 }
 
-/// Symbols are sought among symbols, as by `?`.
+/// Symbols are sought among symbols and chars among chars, as by `?`.
 ///
 /// # Errors
-/// `'type` if only one of keys and index holds symbols.
+/// `'type` if keys and index are of different types and one of them is symbols or chars.
 fn same_kind(keys: &Vector, i: &Value) -> Result<(), QError> {
     let sought = match i {
         Value::Vector(v) => v.items.plain().type_number(),
@@ -217,10 +217,9 @@ fn same_kind(keys: &Vector, i: &Value) -> Result<(), QError> {
         _ => return Ok(()),
     };
     let own = keys.items.plain().type_number();
-    if own == types::LIST || sought == types::LIST || (own == types::SYMBOL) == (sought == types::SYMBOL) {
-        return Ok(());
-    }
-    Err(QError::named("type"))
+    let is_text = |number: i8| matches!(number, types::CHAR | types::SYMBOL);
+    let differ = own != sought && own != types::LIST && sought != types::LIST && (is_text(own) || is_text(sought));
+    if differ { Err(QError::named("type")) } else { Ok(()) }
 }
 
 fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QError> {
