@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
                 _ => true,
             };
             let right = self.expression()?;
-            if is_open_ended(&right)
+            if self.ends_open(&right)
                 || self.is_k_verb(&right)
                 || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
             {
@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
             return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), Some(right)])));
         }
         let right = self.expression()?;
-        if is_open_ended(&right) || left.infix && self.is_k_verb(&right) {
+        if self.ends_open(&right) || left.infix && self.is_k_verb(&right) {
             return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
         }
         // An operator without a left operand is valid in brackets only.
@@ -403,6 +403,12 @@ impl<'a> Parser<'a> {
         true
     }
 
+    /// Whether the operand read last waits for a right operand, as `x+` does. `+[x;]` is a value, as all that brackets end.
+    fn ends_open(&self, node: &Node) -> bool {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        !last.is_some_and(|t| matches!(t.token, Token::Close(b']'))) && is_open_ended(node)
+    }
+
     /// Whether a `:` follows without a space, and something that it applies to.
     fn is_adjacent_colon(&self) -> bool {
         let is_colon = self.placed(0).is_some_and(|next| !next.spaced && matches!(next.token, Token::Glyph(":")));
@@ -425,6 +431,8 @@ impl<'a> Parser<'a> {
             Kind::Const(f) if glyph == ":" && !bracketed && prims::index_of(f).is_some() && !prims::is_operator(f) => {
                 return Err(QError::named("assign").place(left.at));
             }
+            // What `x[i]` gives is a value, not a place: `x[i;j]:y` changes x, `x[i][j]:y` cannot.
+            Kind::Apply(..) if !bracketed && is_chain(left) => return Err(QError::named("assign").place(left.at)),
             _ => return Ok(None),
         };
         let at = self.position();
@@ -456,6 +464,14 @@ impl<'a> Parser<'a> {
 /// Whether a name is a keyword or a script's own word that stands between its operands.
 fn is_infix_word(name: &[u8]) -> bool {
     prims::keyword(name).map_or_else(|| words::is_infix(name), |word| prims::is_infix(&word))
+}
+
+/// Whether a node is a name indexed more than once: `x[i][j]`.
+fn is_chain(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Apply(f, _) => matches!(&f.kind, Kind::Apply(g, _) if matches!(g.kind, Kind::Name(_))) || is_chain(f),
+        _ => false,
+    }
 }
 
 /// `x+` without a right operand: applied after a function it makes a composition.

@@ -176,7 +176,14 @@ pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> R
                 return Ok(Value::Dict(Held::new(Dict { sorted, keys, values })));
             }
             let Dict { sorted, keys, values } = d.into_value();
-            match find::position(&keys, key)? {
+            let at = find::position(&keys, key)?;
+            // Dictionaries with the same keys are the rows of a table, and stay one.
+            if let (Value::Table(rows), Value::Dict(row)) = (&values, &new)
+                && matches!(&row.keys, Value::Vector(Vector { items: Items::Sym(own), .. }) if **own == *rows.names)
+            {
+                return set_row(context, Dict { sorted, keys, values }, (key, at), new);
+            }
+            match at {
                 Some(at) => {
                     let values = values.into_vector().ok_or(QError::named("type"))?;
                     let values = set_item(context, values, &Value::Long(at as i64), new)?;
@@ -192,6 +199,28 @@ pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> R
         Value::Table(t) => set_in_table(context, Arc::unwrap_or_clone(t), key, new),
         _ => Err(QError::named("type")),
     }
+}
+
+/// Sets a value of a dictionary whose values are the rows of a table: `new` is such a row.
+fn set_row(context: &mut Context, d: Dict, key: (&Value, Option<usize>), new: Value) -> Result<Value, QError> {
+    let (Dict { sorted, keys, values: Value::Table(rows) }, (key, at)) = (d, key) else {
+        return Err(QError::named("type"));
+    };
+    let mut rows = Arc::unwrap_or_clone(rows);
+    if let Some(at) = at {
+        let values = set_in_table(context, rows, &Value::Long(at as i64), new)?;
+        return Ok(Value::Dict(Held::new(Dict { sorted, keys, values })));
+    }
+    let cells = match &new {
+        Value::Dict(row) => row.values.items(),
+        _ => Vec::new(),
+    };
+    for (column, cell) in rows.columns.iter_mut().zip(cells) {
+        let longer = append(context, column.clone().into(), cell)?;
+        *column = longer.into_vector().ok_or(QError::named("type"))?;
+    }
+    let keys = append(context, keys, key.clone())?;
+    Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values: Value::table(rows) })))
 }
 
 /// Adds a row with a new key.

@@ -96,7 +96,7 @@ pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Res
         }
         (Value::Table(a), Value::Table(b)) => {
             if a.names != b.names {
-                return Err(QError::named("type"));
+                return joined_columns(context, op, a, b);
             }
             columns(a, |i, column| {
                 let other = b.columns.get(i).cloned().ok_or(QError::named("length"))?;
@@ -156,6 +156,21 @@ fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Val
         });
     }
     Ok(Value::dict(keys, Value::collapse(out)))
+}
+
+/// Tables with other columns, as the dictionaries of their columns: a column of one side alone stays as it is.
+fn joined_columns(context: &mut Context, op: Op, a: &Table, b: &Table) -> Result<Value, QError> {
+    let side = |t: &Table| {
+        let columns = t.columns.iter().map(|column| Value::from(column.clone())).collect();
+        Dict { sorted: false, keys: Value::symbols(t.names.clone()), values: Value::list(columns) }
+    };
+    if a.count() != b.count() {
+        return Err(QError::named("length"));
+    }
+    let Value::Dict(both) = dictionaries(context, op, &side(a), &side(b))? else { return Err(QError::named("type")) };
+    let names = both.keys.as_symbols().ok_or(QError::named("type"))?.to_vec();
+    let columns: Option<Vec<Vector>> = both.values.items().into_iter().map(Value::into_vector).collect();
+    Ok(Value::table(Table::new(names, columns.ok_or(QError::named("rank"))?)))
 }
 
 fn item_at(values: &Value, at: i64) -> Option<Value> {

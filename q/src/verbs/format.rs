@@ -393,9 +393,10 @@ fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
         Function::Projection { function, arguments } => {
             write(function, precision, out)?;
             out.put(b"[")?;
-            // Elided arguments at the end are not written.
+            // What the end of a lambda's arguments leaves out is written, `{x+y}[1;]`; `1+` shows as +[1].
+            let is_lambda = matches!(function, Value::Func(f) if matches!(**f, Function::Lambda(_)));
             let written = arguments.iter().rposition(Option::is_some).map_or(0, |p| p + 1);
-            let all = if written == arguments.len() { written } else { written.max(1) };
+            let all = if is_lambda { arguments.len() } else { written.max(usize::from(!arguments.is_empty())) };
             for (i, argument) in arguments.iter().take(all).enumerate() {
                 if i > 0 {
                     out.put(b";")?;

@@ -77,8 +77,8 @@ pub(crate) fn is_key(x: &Value, key: &Value) -> bool {
     }
 }
 
-/// Whether every item of a list is a key of several columns.
-fn is_keys(keys: &Table, list: &Value) -> bool {
+/// Whether every item of a list is a row of these columns.
+pub(crate) fn is_keys(keys: &Table, list: &Value) -> bool {
     let is_one = |k: &Value| !k.is_scalar() && k.count() == keys.columns.len();
     matches!(list, Value::Vector(Vector { items: Items::List(l), .. }) if l.iter().all(is_one))
 }
@@ -117,6 +117,9 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
             return stepped(context, keys, values, i);
         }
         return from_keyed(context, keys, values, i);
+    }
+    if let Value::Vector(keys) = &d.keys {
+        same_kind(keys, i)?;
     }
     match (&d.keys, i) {
         // Keys that are atoms: the index is taken item by item, at any depth.
@@ -169,7 +172,7 @@ fn stepped(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Re
     }
 }
 
-/// Rows of a keyed table: by a key (with one key column), a list of keys, a dictionary or a table.
+/// Rows of a keyed table: by a key (an atom, if there is one key column), a list of keys that are lists, a dictionary or a table.
 fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) -> Result<Value, QError> {
     match i {
         Value::Table(sought) => Ok(values.gather(&find::table_positions(context, keys, sought)?)),
@@ -181,26 +184,42 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
             Value::Table(t) => t.column(*name).cloned().map(Value::from).ok_or(QError::named("length")),
             _ => Err(QError::named("type")),
         },
-        Value::Vector(v) if keys.columns.len() == 1 => {
+        list @ Value::Vector(_) if keys.columns.len() == 1 && is_keys(keys, list) => {
             let column = keys.columns.first().ok_or(QError::named("type"))?;
-            let (own, other) = (column.items.plain().type_number(), v.items.plain().type_number());
-            if own != other
-                && (own == types::SYMBOL || other == types::SYMBOL)
-                && other != types::LIST
-                && own != types::LIST
-            {
-                return Err(QError::named("length"));
-            }
-            Ok(values.gather(&find::positions(context, column, v)?))
+            let sought = Value::collapse(list.items().iter().map(|key| key.at(0)).collect());
+            let sought = sought.into_vector().ok_or(QError::named("type"))?;
+            Ok(values.gather(&find::positions(context, column, &sought)?))
         }
+        // Otherwise a list is one key, an item for each key column.
         list @ Value::Vector(_) => {
             if is_keys(keys, list) {
                 return map(context, list, |_, key| Ok(values.at(find::row_of(keys, &key)?.unwrap_or(usize::MAX))));
             }
             Ok(values.at(find::row_of(keys, list)?.unwrap_or(usize::MAX)))
         }
-        atom => Ok(values.at(find::row_of(keys, &atom.clone().enlist())?.unwrap_or(usize::MAX))),
+        atom => {
+            if let [column] = &keys.columns[..] {
+                same_kind(column, atom)?;
+            }
+            Ok(values.at(find::row_of(keys, &atom.clone().enlist())?.unwrap_or(usize::MAX)))
+        }
     }
+}
+
+/// Symbols are sought among symbols and chars among chars, as by `?`.
+///
+/// # Errors
+/// `'type` if keys and index are of different types and one of them is symbols or chars.
+fn same_kind(keys: &Vector, i: &Value) -> Result<(), QError> {
+    let sought = match i {
+        Value::Vector(v) => v.items.plain().type_number(),
+        atom if atom.is_atom() => -atom.clone().plain().type_number(),
+        _ => return Ok(()),
+    };
+    let own = keys.items.plain().type_number();
+    let is_text = |number: i8| matches!(number, types::CHAR | types::SYMBOL);
+    let differ = own != sought && own != types::LIST && sought != types::LIST && (is_text(own) || is_text(sought));
+    if differ { Err(QError::named("type")) } else { Ok(()) }
 }
 
 fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QError> {

@@ -77,6 +77,12 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
         Value::Table(keys) => match &y {
             Value::Table(wanted) => Ok(Value::longs(find::table_positions(context, keys, wanted)?)),
             Value::Dict(d) => Ok(Value::Long(find::row_of(keys, &d.values)?.unwrap_or(keys.count()) as i64)),
+            // A list of rows; among columns of lists it is one row.
+            rows @ Value::Vector(_)
+                if index::is_keys(keys, rows) && !keys.columns.iter().any(|c| matches!(c.items, Items::List(_))) =>
+            {
+                map(context, rows, |_, row| Ok(Value::Long(find::row_of(keys, &row)?.unwrap_or(keys.count()) as i64)))
+            }
             row => Ok(Value::Long(find::row_of(keys, &listed(row.clone()))?.unwrap_or(keys.count()) as i64)),
         },
         Value::Vector(v) => {

@@ -169,6 +169,12 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
     match (&x, &y) {
         (_, Value::Dict(d)) if !matches!(x, Value::Long(_) | Value::Int(_)) => {
             let gone = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
+            let gone = match (&d.keys, gone) {
+                (Value::Table(keys), key @ Value::Vector(_)) => {
+                    Value::table(crate::verbs::rows::row_table(keys, &key)?)
+                }
+                (_, gone) => gone,
+            };
             let keys = crate::verbs::sets::except(context, d.keys.clone(), gone)?;
             let rows = crate::verbs::find::all(context, &d.keys, &keys)?;
             Ok(Value::dict(keys, d.values.gather(&rows)))
@@ -186,7 +192,7 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
             Ok(Value::table(out))
         }
         (Value::Dict(_), _) if y.is_scalar() => drop(context, y.enlist(), x),
-        (Value::Vector(_), _) if y.is_scalar() => {
+        (Value::Vector(_) | Value::Table(_), _) if y.is_scalar() => {
             let at = usize::try_from(long(&y)?).ok().filter(|a| *a < x.count());
             let Some(at) = at else { return Ok(x) };
             limits::room_for::<i64>(x.count().saturating_mul(2))?;

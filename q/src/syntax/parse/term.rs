@@ -211,11 +211,13 @@ impl<'a> Parser<'a> {
         let (Token::Name(name), Token::Glyph("::"), false) = (self.peek(), self.peek_after(), self.is_k) else {
             return Ok(None);
         };
-        let (name, at) = (symbol(name)?, self.position());
+        let (name, at, before) = (symbol(name)?, self.position(), self.at);
         self.advance();
         self.advance();
+        // `x ::` applies x to `::`, as within an expression.
         if self.at_end() {
-            return Err(self.unexpected());
+            self.at = before;
+            return Ok(None);
         }
         let start = self.position();
         let body = self.statements()?;
