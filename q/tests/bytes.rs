@@ -2,8 +2,8 @@
 //! and recorded bytes survive a round trip. Skipped if the recording is not present.
 
 use columns::table::Value;
-use elastick_q::session::Session;
-use elastick_q::{Limits, eval_text, from_view, to_wire};
+use elastick_q::session::{Session, Start};
+use elastick_q::{Limits, eval_line, eval_text, from_view, to_wire};
 use proto::{Endian, View, Writer};
 use std::path::PathBuf;
 
@@ -74,4 +74,81 @@ fn expressions_give_the_bytes_that_q_gave() {
     }
     println!("{told} expressions, {} differ", wrong.len());
     assert!(wrong.is_empty(), "{} of {told} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Databases that q wrote, and tables in them.
+const FILES: [(&str, &[&str]); 4] = [
+    ("TorQ/hdb-queryorder", &["2021.01.04/packets", "2021.01.04/quote"]),
+    ("TorQ-Finance-Starter-Pack/dqe/dqedb/database", &["2020.09.03/resultstab", "2020.09.03/advancedres"]),
+    ("TorQ-Finance-Starter-Pack/dqe/dqcdb/database", &["2020.04.17/configtable", "2020.04.17/results"]),
+    ("TorQ-Finance-Starter-Pack/hdb", &["2015.01.07/trade_iex", "2015.01.07/quote_iex"]),
+];
+
+/// Files in a form that newer releases of q do not write: 32-bit indices of an enumeration; and an index of the parts after the items.
+fn is_written_otherwise(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xfe, s, ..] if *s != 0x20) || bytes.get(0xff1..0xff4).is_some_and(|b| b[0] == 1 || b[2] == 3)
+}
+
+/// A file's bytes without the count in its head, which an append by q leaves as it was.
+fn without_count(bytes: &[u8]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    let at = match bytes {
+        [0xfe, 0x20, ..] => 8..16,
+        [0xfd, 0x20, ..] => 0xff8..0x1000,
+        _ => 4..8,
+    };
+    out[at].fill(0);
+    out
+}
+
+#[test]
+fn columns_are_written_as_q_wrote_them() {
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/kdb/golden/disk");
+    if !golden.exists() {
+        println!("skipped: {} is not there", golden.display());
+        return;
+    }
+    let target = std::env::temp_dir().join(format!("elastick-q-bytes-{}", std::process::id()));
+    let mut session = Session::console(Start::default(), None);
+    let mut run = |text: String| eval_line(&mut session, text.as_bytes(), &Limits::default()).map(drop);
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for (database, tables) in FILES {
+        let database = golden.join(database);
+        run(format!("sym:get`$\":{}/sym\"", database.display())).expect("the symbols");
+        for table in tables.iter().map(|t| database.join(t)) {
+            let files = std::fs::read_dir(&table).expect("a table").map(|e| e.expect("an entry").path());
+            for file in files.filter(|f| !f.to_string_lossy().ends_with('#')) {
+                let bytes = std::fs::read(&file).expect("a column");
+                if is_written_otherwise(&bytes) {
+                    continue;
+                }
+                let is_names = file.ends_with(".d");
+                let (place, what) = if is_names { ("n", "") } else { ("t/", "([]c:") };
+                let end = if is_names { "" } else { ")" };
+                let from = format!("get`$\":{}\"", file.display());
+                run(format!("(`$\":{}/{place}\")set {what}{from}{end};", target.display())).expect("a written file");
+                let here = target.join(if is_names { "n" } else { "t/c" });
+                let mut pairs = vec![(bytes, std::fs::read(&here).expect("a file"))];
+                let beside = |f: &std::path::Path| PathBuf::from(format!("{}#", f.display()));
+                if beside(&file).exists() {
+                    pairs.push((
+                        std::fs::read(beside(&file)).expect("items"),
+                        std::fs::read(beside(&here)).unwrap_or_default(),
+                    ));
+                }
+                compared += pairs.len();
+                let same = pairs.iter().enumerate().all(|(i, (q, here))| match i {
+                    0 => without_count(q) == without_count(here),
+                    _ => q == here,
+                });
+                if !same {
+                    wrong.push(file.display().to_string());
+                }
+            }
+        }
+    }
+    std::fs::remove_dir_all(&target).expect("the files of this test");
+    println!("{compared} files");
+    assert!(compared > 60, "{compared} files");
+    assert!(wrong.is_empty(), "{} of {compared} differ\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -210,6 +210,13 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     if let Value::Sym(name) = target
         && crate::runtime::paths::is_path(name)
     {
+        if path.is_empty()
+            && prims::is_glyph(f, ",")
+            && let Some(rows) = &value
+            && crate::io::files::append(context, &target, rows)?
+        {
+            return Ok(target);
+        }
         let old = crate::io::files::get_or_empty(context, &target)?;
         let new = amend::deep(context, old, path, &change)?;
         return crate::io::files::set(context, target, &new);

@@ -232,8 +232,7 @@ fn prior(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value) -> Re
         return Ok(y.clone());
     }
     let count = y.count();
-    // The first item of a join has no predecessor.
-    let alone = seed.is_none() && count > 0 && prims::name_of(f) == Some(",");
+    let alone = seed.is_none() && fold::keeps_first(f);
     if count == 0 {
         return Ok(y.clone());
     }

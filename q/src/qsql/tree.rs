@@ -348,10 +348,10 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
         Kind::Local(_) => Err(QError::named("nyi")),
         Kind::Apply(f, arguments) => {
             let mut out = vec![from_node(f)?];
-            // An infix operator without right operand is written with its left operand only.
+            // An infix operator without right operand is written with its left operand only; a derived function is not, because `f/` with one
+            // argument folds.
             let written = match (&f.kind, &arguments[..]) {
                 (Kind::Const(f), [Some(_), None]) if prims::is_infix(f) || matches!(f, Value::Null) => 1,
-                (Kind::Derive(..), [Some(_), None]) => 1,
                 _ => arguments.len(),
             };
             for argument in arguments.iter().take(written) {
@@ -382,7 +382,11 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
         Kind::If(nodes) => list(word("if"), nodes),
         Kind::While(nodes) => list(word("while"), nodes),
         Kind::Do(nodes) => list(word("do"), nodes),
-        Kind::Seq(nodes) => list(Value::Char(b';'), nodes),
+        Kind::Seq(nodes) => match &nodes[..] {
+            // Parentheses around a projection: `(1+)`.
+            [one] => from_node(one),
+            _ => list(Value::Char(b';'), nodes),
+        },
         Kind::Return(n) => list(prims::glyph(":"), std::slice::from_ref(&**n)),
         Kind::Signal(n) => list(prims::glyph("'"), std::slice::from_ref(&**n)),
         Kind::Match(nodes) => list(prims::glyph(":"), nodes),

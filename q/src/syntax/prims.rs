@@ -63,6 +63,12 @@ pub(crate) fn keyword(name: &[u8]) -> Option<Value> {
     if !first.is_ascii_alphabetic() && *first != b'.' || name.len() == 1 {
         return None;
     }
+    // Names of `&` and `|`: `and~(&)` is true.
+    let name: &[u8] = match name {
+        b"and" => b"&",
+        b"or" => b"|",
+        other => other,
+    };
     BY_NAME.get(name).map(|i| of_index(*i))
 }
 

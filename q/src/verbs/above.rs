@@ -99,6 +99,9 @@ pub(crate) trait Stored {
     /// Writes a value to a file; returns the file's symbol.
     fn store(&mut self, file: Value, value: &Value) -> Evaluated;
 
+    /// Appends rows to a splayed table, or items to the file of a list; `false` if the file must be written as a whole.
+    fn append_stored(&mut self, file: &Value, rows: &Value) -> Result<bool, QError>;
+
     /// Writes a value compressed; `how` lists the file's symbol, then the compression parameters.
     fn store_packed(&mut self, how: &Value, value: &Value) -> Evaluated;
 

@@ -295,6 +295,9 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
     if let Value::Sym(name) = x
         && crate::runtime::paths::is_path(name)
     {
+        if context.append_stored(&x, &y)? {
+            return Ok(x);
+        }
         let old = context.stored_or_empty(&x)?;
         let new = if old.count() == 0 { y } else { upsert_value(context, old, &y, true)? };
         // The directory of a splayed table may also be named without its slash.

@@ -112,7 +112,7 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
         return enumerate(context, name, y);
     }
     if context.host.global(name).is_none() || !has_all(context, &known, &y)? {
-        let all = crate::verbs::sets::union(context, known.clone(), listed(y.clone()))?;
+        let all = crate::verbs::sets::union(context, known.clone(), without_null(y.clone()))?;
         // `extend` only adds distinct items, so the attribute still holds.
         let all = match (known, all) {
             (Value::Vector(Vector { attr: Attr::Unique, .. }), Value::Vector(v)) => {
@@ -131,14 +131,35 @@ fn has_all(context: &Context, known: &Value, y: &Value) -> std::result::Result<b
     if known.items.type_number() != sought.items.type_number() || matches!(sought.items, Items::List(_)) {
         return Ok(false);
     }
-    Ok(find::positions(context, known, &sought)?.iter().all(|at| (*at as usize) < known.len()))
+    let found = find::positions(context, known, &sought)?;
+    let is_null = |i: usize| matches!(&sought.items, Items::Sym(s) if s.get(i).is_some_and(|s| s.is_null()));
+    Ok(found.iter().enumerate().all(|(i, at)| (*at as usize) < known.len() || is_null(i)))
+}
+
+/// The items to be added to a domain. The null symbol is never added: its position is null.
+fn without_null(y: Value) -> Value {
+    match listed(y) {
+        Value::Vector(Vector { items: Items::Sym(s), .. }) if s.iter().any(|s| s.is_null()) => {
+            Value::symbols(s.iter().copied().filter(|s| !s.is_null()).collect())
+        }
+        other => other,
+    }
 }
 
 /// Positions of the items in their domain, which kdb+ stores and a cast to a number returns.
 pub(crate) fn places(context: &mut Context, x: &Value) -> Result {
     let name = domain_of(x).ok_or_else(type_error)?;
     let held = domain(context, name)?;
-    crate::verbs::sets::find_in(context, held, x.clone().plain())
+    let size = held.count() as i64;
+    let found = crate::verbs::sets::find_in(context, held, x.clone().plain())?;
+    Ok(match found {
+        Value::Long(at) if at >= size => Value::Long(i64::MIN),
+        Value::Vector(Vector { attr, items: Items::Long(at) }) if at.iter().any(|at| *at >= size) => {
+            let at: Vec<i64> = at.iter().map(|at| if *at < size { *at } else { i64::MIN }).collect();
+            Vector { attr, items: Items::Long(at.into()) }.into()
+        }
+        found => found,
+    })
 }
 
 /// `key.column`: the column of the table that a foreign key refers to, at the key's rows.

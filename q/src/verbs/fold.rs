@@ -11,17 +11,22 @@ type Evaluated = Result<Value, QError>;
 
 /// The item before the first one in an each-prior: the neutral element if there is one, else a null.
 pub(crate) fn prior_seed(f: &Value, y: &Value) -> Value {
-    let number = y.to_items().type_number();
+    let number = match y.to_items().type_number() {
+        types::BOOL | types::BYTE => types::INT,
+        // Items of a list, rows of a table.
+        0 => types::LONG,
+        number => number,
+    };
     match name_of(f) {
-        Some("-" | "+") if number > 0 => {
-            Value::from_long(if matches!(number, types::BOOL | types::BYTE) { types::INT } else { number }, 0)
-        }
-        Some("*" | "%") if number > 0 => {
-            Value::from_long(if matches!(number, types::BOOL | types::BYTE) { types::INT } else { number }, 1)
-        }
-        Some(",") => Value::empty(),
+        Some("-" | "+") => Value::from_long(number, 0),
+        Some("*" | "%") => Value::from_long(number, 1),
         _ => y.at(usize::MAX),
     }
+}
+
+/// Whether the first item of an each-prior stays as it is: the operator has a neutral element, and with it would change no more than the type.
+pub(crate) fn keeps_first(f: &Value) -> bool {
+    matches!(name_of(f), Some("," | "&" | "|"))
 }
 
 /// Neutral element of an operator; an amend of an undefined name starts from it.

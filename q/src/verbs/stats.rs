@@ -95,6 +95,7 @@ pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
     let times = Op::Arithmetic(Arithmetic::Multiply);
     match &x {
         Value::Vector(Vector { items: Items::Char(_), .. }) => Err(type_error()),
+        Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() => Ok(Value::Long(1)),
         Value::Vector(Vector { items: Items::List(_), .. }) => reduce(context, x, Aggregate::Sum, Some(times)),
         Value::Vector(v) => Ok(match v.items.raw() {
             Raw::F64(_) | Raw::F32(_) => {

@@ -160,7 +160,7 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     if let Some((value, place)) = all.last() {
         for table in entries(context, &partition_folder(place, value))?.iter().filter(|t| t.join(".d").exists()) {
             tables.insert(file_name(table).to_vec());
-            let columns = kept::column_names(context, table)?;
+            let columns = super::column_names(context, table)?;
             let table = symbol(file_name(table))?;
             context.set_global(table, Value::func(Function::OnDisk { columns, place: table }))?;
         }
@@ -218,19 +218,21 @@ impl Partitions {
         context.tick()?;
         let folder = self.folder(context, index, table)?;
         let mut held = if folder.join(".d").exists() {
-            let names = kept::column_names(context, &folder)?;
+            let names = super::column_names(context, &folder)?;
             let is_needed = |n: &Sym| needed.is_none_or(|w| w.contains(n));
             // Read at least one column: it gives the row count.
-            let kept: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
+            let wanted: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
                 none if none.is_empty() => names.into_iter().take(1).collect(),
                 some => some,
             };
-            let mut columns = Vec::with_capacity(kept.len());
-            for column in &kept {
+            let mut columns = Vec::with_capacity(wanted.len());
+            for column in &wanted {
                 let file = folder.join(std::ffi::OsStr::from_bytes(text(*column)));
-                columns.push(kept::get(context, &file)?.into_vector().ok_or_else(type_error)?);
+                columns.push(super::layout::read_column(context, &file)?.into_vector().ok_or_else(type_error)?);
             }
-            Table::new(kept, columns)
+            let mut table = Table::new(wanted, columns);
+            kept::even(context, &folder, &mut table)?;
+            table
         } else {
             self.stand_in(context, table)?.ok_or_else(|| {
                 let missing = folder.join(".d").display().to_string();

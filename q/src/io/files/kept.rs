@@ -1,8 +1,8 @@
 //! Values stored in files as kdb+ stores them: one value in a file, or a table splayed over a directory.
 
-use super::layout::{decoded, encoded};
+use super::layout::{beside, encoded, nested_files, read, read_column};
 use super::zipped::Packing;
-use super::{lines, path, refused, write, write_packed};
+use super::{column_names, lines, name_path, path, plain_symbols, refused, write, write_packed};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -23,11 +23,6 @@ use std::path::Path;
 fn is_splayed(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     path.as_os_str().as_bytes().ends_with(b"/")
-}
-
-fn name_path(folder: &Path, name: Sym) -> std::path::PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    folder.join(std::ffi::OsStr::from_bytes(text(name)))
 }
 
 /// Compression of the files to be written.
@@ -68,39 +63,60 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     for (name, column) in t.names.iter().zip(&t.columns) {
         if matches!(column.items, Items::Sym(_)) {
-            return Err(QError::with("type", "enumerate the symbols of a splayed table first (.Q.en)"));
+            return Err(plain_symbols());
         }
-        let bytes = encoded(context, &column.clone().into())?;
         let file = name_path(path, *name);
         let packing = manner.packing(context, &file, *name)?;
+        let beside = beside(&file);
+        if let (None, Some([ends, items])) = (packing, nested_files(column)?) {
+            write(context, &beside, &items)?;
+            write(context, &file, &ends)?;
+            continue;
+        }
+        let bytes = encoded(context, &column.clone().into())?;
         write_packed(context, &file, bytes, packing)?;
+        if beside.exists() {
+            std::fs::remove_file(&beside).map_err(|e| refused(&beside, &e))?;
+        }
     }
     let names = encoded(context, &Value::symbols(t.names.clone()))?;
     write(context, &path.join(".d"), &names)
-}
-
-/// Column names of a splayed table, in order.
-pub(crate) fn column_names(context: &mut Context, path: &Path) -> std::result::Result<Vec<Sym>, QError> {
-    let names = get(context, &path.join(".d"))?;
-    Ok(names.as_symbols().ok_or_else(type_error)?.to_vec())
 }
 
 pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
     // The path may be that of a file within a directory or a database.
     super::reach::check(context, path)?;
     if !path.is_dir() {
-        let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
-        context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
-        let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
-        return decoded(context, path, &bytes);
+        return read(context, path);
     }
     let names = column_names(context, path)?;
     let mut columns: Vec<Vector> = Vec::with_capacity(names.len());
     for name in &names {
-        let column = get(context, &name_path(path, *name))?;
+        let file = name_path(path, *name);
+        super::reach::check(context, &file)?;
+        let column = read_column(context, &file)?;
         columns.push(column.into_vector().ok_or_else(type_error)?);
     }
-    Ok(Value::table(Table::new(names, columns)))
+    let mut table = Table::new(names, columns);
+    even(context, path, &mut table)?;
+    Ok(Value::table(table))
+}
+
+/// Cuts the columns of a splayed table, whole or in part, to the rows that all of them have, after an append that was interrupted.
+///
+/// # Errors
+/// `length` if the columns differ in length for another reason.
+pub(super) fn even(context: &mut Context, folder: &Path, table: &mut Table) -> std::result::Result<(), QError> {
+    let rows = table.count();
+    if table.columns.iter().all(|c| c.len() == rows) {
+        return Ok(());
+    }
+    let names = column_names(context, folder)?;
+    let rows = super::grow::complete_rows(context, folder, &names)?;
+    for column in &mut table.columns {
+        *column = Vector { attr: column.attr, ..column.cut(0, rows.min(column.len())) };
+    }
+    Ok(())
 }
 
 /// A file's name without directory and extension, and its extension.

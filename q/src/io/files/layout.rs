@@ -2,7 +2,8 @@
 //! one page and the indices of an enumeration. Formats of older kdb+ releases are read too: enumerations with 32-bit indices,
 //! nested vectors with end offsets, compressed files.
 
-use super::{tagged, zipped};
+use super::fixed::{is_simple, number, vector};
+use super::{mapped, refused, tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -10,21 +11,26 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::enums;
 use columns::table::symbol::{intern, text};
-use columns::table::wire::attribute;
-use columns::table::{Attr, Element, Items, Sym, Value, Vector};
+pub(super) use columns::table::wire::attribute;
+use columns::table::{Attr, Items, Sym, Value, Vector};
 use proto::{View, types};
 use std::path::Path;
 
 /// Bytes before the items of a simple vector: magic, type, attribute, count.
-const HEAD_BYTES: usize = 16;
+pub(super) const HEAD_BYTES: usize = 16;
+/// Bytes before the items of a general list or symbol vector: magic, type, attribute, 32-bit count.
+pub(super) const LIST_HEAD_BYTES: usize = 8;
 /// Bytes before the items of an enumeration.
-const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 /// Offsets in that page: the name of the domain; type, attribute and count.
 const DOMAIN_AT: usize = 16;
-const TAIL_AT: usize = 0xff0;
+pub(super) const TAIL_AT: usize = 0xff0;
 /// Offset of the mark for the parted attribute. kdb+ stores an index of the parts after the items, we store only the mark.
-const PARTED_AT: usize = 0x100;
-const PARTED: &[u8] = b"elastick:p";
+pub(super) const PARTED_AT: usize = 0x100;
+pub(super) const PARTED: &[u8] = b"elastick:p";
+
+/// Type of a nested column less that of its items.
+const NESTED: u8 = 77;
 
 /// Type of a column of lists that kdb+ maps.
 const MAPPED_LISTS: i8 = 77;
@@ -33,14 +39,8 @@ const MAPPED_LISTS: i8 = 77;
 pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<Vec<u8>, QError> {
     match y {
         Value::Vector(Vector { attr, items: Items::Enum(name, _) | Items::Link(name, _) }) => {
-            let places = match &y {
-                // Without its domain an item is its position.
-                Value::Vector(Vector { items: Items::Link(..), .. }) if context.host.global(*name).is_none() => {
-                    y.clone().plain()
-                }
-                _ => enums::places(context, y)?,
-            };
-            Ok(paged(*name, *attr, &crate::verbs::arith::longs(&places.to_items(), types::LONG)?))
+            let places = places(context, *name, y)?;
+            Ok(paged(*name, *attr, &places))
         }
         Value::Vector(v) if is_simple(v.items.type_number()) => plain(v),
         _ => {
@@ -53,22 +53,117 @@ pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<V
     }
 }
 
-/// Whether items of this type have a fixed width.
-fn is_simple(number: i8) -> bool {
-    matches!(number, types::BOOL | types::GUID | types::BYTE..=types::CHAR | types::TIMESTAMP..=types::TIME)
+/// Positions of the items of an enumeration in its domain.
+fn places(context: &mut Context, domain: Sym, y: &Value) -> std::result::Result<Vec<i64>, QError> {
+    let places = match &y {
+        // Without its domain an item is its position.
+        Value::Vector(Vector { items: Items::Link(..), .. }) if context.host.global(domain).is_none() => {
+            y.clone().plain()
+        }
+        _ => enums::places(context, y)?,
+    };
+    crate::verbs::arith::longs(&places.to_items(), types::LONG)
+}
+
+/// Bytes of the items of a simple vector or an enumeration, as they follow the head of its file.
+pub(super) fn items_bytes(context: &mut Context, y: &Value) -> std::result::Result<Vec<u8>, QError> {
+    match y {
+        Value::Vector(Vector { items: Items::Enum(name, _) | Items::Link(name, _), .. }) => {
+            Ok(places(context, *name, y)?.into_iter().flat_map(i64::to_le_bytes).collect())
+        }
+        Value::Vector(v) => simple_bytes(v),
+        _ => Err(type_error()),
+    }
+}
+
+/// Type of the vectors of a nested column, by the type in its head.
+pub(super) fn nested_type(head: u8) -> std::result::Result<i8, QError> {
+    head.checked_sub(NESTED).map(|t| t as i8).filter(|t| is_simple(*t)).ok_or_else(type_error)
+}
+
+/// The file beside a nested column that holds the items.
+pub(super) fn beside(path: &Path) -> std::path::PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("#");
+    beside.into()
+}
+
+fn simple_bytes(v: &Vector) -> std::result::Result<Vec<u8>, QError> {
+    /// Header of a serialised vector: type, attribute and 32-bit count.
+    const TRAVELS_WITH: usize = 6;
+    let mut message = wire::message(&v.clone().into())?;
+    message.drain(..message.len().min(proto::HEADER_BYTES + TRAVELS_WITH));
+    Ok(message)
 }
 
 fn plain(v: &Vector) -> std::result::Result<Vec<u8>, QError> {
-    /// Header of a serialised vector: type, attribute and 32-bit count.
-    const TRAVELS_WITH: usize = 6;
-    let message = wire::message(&v.clone().into())?;
-    let body = message.get(proto::HEADER_BYTES + TRAVELS_WITH..).unwrap_or_default();
     // Other attributes need an index after the items.
     let sorted = u8::from(v.attr == Attr::Sorted);
-    let mut out = vec![0xfe, 0x20, v.items.type_number() as u8, sorted, 0, 0, 0, 0];
-    out.extend_from_slice(&(v.len() as u64).to_le_bytes());
-    out.extend_from_slice(body);
+    let mut out = simple_head(v.items.type_number() as u8, sorted, v.len());
+    out.extend(simple_bytes(v)?);
     Ok(out)
+}
+
+fn simple_head(t: u8, attr: u8, count: usize) -> Vec<u8> {
+    let mut out = vec![0xfe, 0x20, t, attr, 0, 0, 0, 0];
+    out.extend_from_slice(&(count as u64).to_le_bytes());
+    out
+}
+
+/// Whether a file holds the end offsets of vectors in the file beside it.
+pub(super) fn is_nested(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xfe, 0x20, t, ..] if *t >= NESTED)
+}
+
+/// The two files of a column whose items are vectors of one simple type, such as strings: kdb+ maps these, and appends cost what
+/// is new. `None` for other columns.
+pub(super) fn nested_files(column: &Vector) -> std::result::Result<Option<[Vec<u8>; 2]>, QError> {
+    let Items::List(items) = &column.items else { return Ok(None) };
+    let t = match items.first() {
+        Some(Value::Vector(first)) if is_simple(first.items.type_number()) => first.items.type_number(),
+        _ => return Ok(None),
+    };
+    let Some([ends, items]) = nested_bytes(t, &column.items, 0)? else { return Ok(None) };
+    let mut out = simple_head(NESTED.saturating_add_signed(t), 0, column.len());
+    out.extend(ends);
+    Ok(Some([out, items]))
+}
+
+/// End offsets of vectors, counted from `start`, and their items; `None` if these are not all vectors of type `t`.
+pub(super) fn nested_bytes(t: i8, items: &Items, start: u64) -> std::result::Result<Option<[Vec<u8>; 2]>, QError> {
+    let Items::List(items) = items else { return Ok(None) };
+    let (mut end, mut ends, mut all) = (start, Vec::new(), Vec::new());
+    for item in items.iter() {
+        let Value::Vector(v) = item else { return Ok(None) };
+        if v.items.type_number() != t || v.attr != Attr::None {
+            return Ok(None);
+        }
+        match &v.items {
+            Items::Char(text) => all.extend_from_slice(text),
+            _ => all.extend(simple_bytes(v)?),
+        }
+        end = end.saturating_add(v.len() as u64);
+        ends.extend_from_slice(&end.to_le_bytes());
+    }
+    Ok(Some([ends, all]))
+}
+
+/// A head without its attribute.
+pub(super) fn without_attribute(head: &[u8]) -> Vec<u8> {
+    let mut out = head.to_vec();
+    let at = if head.len() == PAGE_BYTES { TAIL_AT + 3 } else { 3 };
+    if let Some(attr) = out.get_mut(at) {
+        *attr = 0;
+    }
+    if is_marked_parted(head) {
+        out.iter_mut().skip(PARTED_AT).take(PARTED.len()).for_each(|b| *b = 0);
+    }
+    out
+}
+
+/// Whether our mark says that an enumeration is parted.
+pub(super) fn is_marked_parted(head: &[u8]) -> bool {
+    head.get(PARTED_AT..PARTED_AT + PARTED.len()) == Some(PARTED)
 }
 
 fn paged(domain: Sym, attr: Attr, places: &[i64]) -> Vec<u8> {
@@ -88,11 +183,6 @@ fn paged(domain: Sym, attr: Attr, places: &[i64]) -> Vec<u8> {
     out
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
-    let field = at.checked_add(N).and_then(|end| bytes.get(at..end)).unwrap_or_default();
-    field.iter().rev().fold(0u64, |all, b| all << 8 | u64::from(*b))
-}
-
 /// Returns the value in a file's bytes; `path` locates files beside it that hold parts of the value.
 pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
     match bytes {
@@ -109,16 +199,12 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
             let body = bytes.get(HEAD_BYTES..).unwrap_or_default();
             vector(*t as i8, attribute(*attr), number::<8>(bytes, 8), body)
         }
-        [0xfd, 0x20, ..] => page(context, bytes),
+        [0xfd, 0x20, ..] => page(context, path, bytes),
         [0xfe, name @ ..] => {
             let name = name.split(|c| *c == 0).next().unwrap_or_default();
             let places = bytes.get(24..).unwrap_or_default().chunks_exact(4);
             let places = places.map(|b| i64::from(number::<4>(b, 0) as i32)).collect();
             enumeration(context, name, attribute(bytes.get(11).copied().unwrap_or(0)), places)
-        }
-        [b'k', b'x', b'z', b'i', b'p', b'p', b'e', b'd', ..] => {
-            let whole = zipped::unpacked(context, bytes)?;
-            decoded(context, path, &whole)
         }
         _ => Err(type_error()),
     }
@@ -126,15 +212,42 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
 
 /// Items of a general list up to the end of the file: the count in the header is stale after an append, and always 0 in a tickerplant's log.
 fn list(context: &mut Context, bytes: &[u8]) -> Result {
-    let (limits, mut at, mut items) = (proto::Limits::default(), 0, Vec::new());
+    let mut items = Vec::new();
+    each_item(context, bytes, |view, _| {
+        items.push(wire::from_view(view)?);
+        Ok(())
+    })?;
+    Ok(Value::list(items))
+}
+
+/// Calls `found` with each item of a general list and the offset of its end.
+fn each_item(
+    context: &mut Context,
+    bytes: &[u8],
+    mut found: impl FnMut(&View, u64) -> std::result::Result<(), QError>,
+) -> std::result::Result<(), QError> {
+    let (limits, mut at) = (proto::Limits::default(), 0usize);
     loop {
         context.tick()?;
         let next = proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits);
-        let Some((used, view)) = next.map_err(|error| QError::with("badtail", error.to_string()))? else { break };
-        items.push(wire::from_view(&view)?);
+        let Some((used, view)) = next.map_err(|error| QError::with("badtail", error.to_string()))? else {
+            return Ok(());
+        };
         at = at.saturating_add(used);
+        found(&view, at as u64)?;
     }
-    Ok(Value::list(items))
+}
+
+/// Offsets at which the items of a general list end, up to the last whole one.
+pub(super) fn ends(context: &mut Context, bytes: &[u8]) -> std::result::Result<Vec<u64>, QError> {
+    let mut ends = Vec::new();
+    match each_item(context, bytes, |_, end| {
+        ends.push(end);
+        Ok(())
+    }) {
+        Err(error) if *error.name != *b"badtail" => Err(error),
+        _ => Ok(ends),
+    }
 }
 
 /// Symbols up to the end of the file: the count in the header is stale after an append.
@@ -143,36 +256,6 @@ fn symbols(attr: u8, names: &[u8]) -> Result {
     let names: std::result::Result<Vec<Sym>, _> = names.map(intern).collect();
     let names = names.map_err(QError::from)?;
     Ok(Vector { attr: attribute(attr), items: Items::Sym(names.into()) }.into())
-}
-
-fn items_of<T: Element, const N: usize>(t: i8, body: &[u8], count: usize, of: fn([u8; N]) -> T) -> Items {
-    let one = |b: &[u8]| {
-        let mut bytes = [0; N];
-        bytes.iter_mut().zip(b).for_each(|(slot, byte)| *slot = *byte);
-        of(bytes)
-    };
-    T::wrap(t, body.chunks_exact(N).take(count).map(one).collect())
-}
-
-/// Items of a fixed width up to the end of the file; the count limits them only if the attribute has an index after the items.
-fn vector(t: i8, attr: Attr, counted: u64, body: &[u8]) -> Result {
-    let most = match attr {
-        Attr::None | Attr::Sorted => usize::MAX,
-        _ => usize::try_from(counted).unwrap_or(usize::MAX),
-    };
-    let items = match t {
-        types::BOOL | types::BYTE | types::CHAR => items_of(t, body, most, |b: [u8; 1]| b[0]),
-        types::GUID => items_of(t, body, most, |b: [u8; 16]| b),
-        types::SHORT => items_of(t, body, most, i16::from_le_bytes),
-        types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
-            items_of(t, body, most, i32::from_le_bytes)
-        }
-        types::LONG | types::TIMESTAMP | types::TIMESPAN => items_of(t, body, most, i64::from_le_bytes),
-        types::REAL => items_of(t, body, most, f32::from_le_bytes),
-        types::FLOAT | types::DATETIME => items_of(t, body, most, f64::from_le_bytes),
-        _ => return Err(type_error()),
-    };
-    Ok(Vector { attr, items }.into())
 }
 
 /// Returns the symbols of a domain at these indices, or the indices if the domain is not loaded.
@@ -189,17 +272,14 @@ fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>)
     Ok(Vector { attr, items }.into())
 }
 
-fn page(context: &mut Context, bytes: &[u8]) -> Result {
+fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
     let body = bytes.get(PAGE_BYTES..).unwrap_or_default();
     let [_, mapped, t, attr] = *bytes.get(TAIL_AT..TAIL_AT + 4).unwrap_or_default() else { return Err(type_error()) };
     let t = t.cast_signed();
     let count = number::<8>(bytes, TAIL_AT + 8);
-    let attr = match bytes.get(PARTED_AT..PARTED_AT + PARTED.len()) {
-        Some(PARTED) => Attr::Parted,
-        _ => attribute(attr),
-    };
+    let attr = if is_marked_parted(bytes) { Attr::Parted } else { attribute(attr) };
     if mapped == 1 && t == MAPPED_LISTS {
-        return Err(QError::with("nyi", "mapped lists: write such columns to separate files"));
+        return references(context, path, body);
     }
     if t != types::ENUM {
         return vector(t, attr, count, body);
@@ -215,14 +295,60 @@ fn page(context: &mut Context, bytes: &[u8]) -> Result {
     enumeration(context, name, attr, places)
 }
 
+/// A mapped list: its objects are in the file `path#`, the symbols in them in `path##`.
+fn references(context: &mut Context, path: &Path, body: &[u8]) -> Result {
+    let objects = beside(path);
+    let symbols = beside(&objects);
+    let symbols = match symbols.exists() {
+        true => read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec(),
+        false => Vec::new(),
+    };
+    let mut objects = bytes_of(context, &objects)?;
+    objects.drain(..PAGE_BYTES.min(objects.len()));
+    mapped::list(context, &mapped::Heap { objects, symbols }, body)
+}
+
+/// Bytes of a file, decompressed.
+fn bytes_of(context: &mut Context, path: &Path) -> std::result::Result<Vec<u8>, QError> {
+    super::reach::check(context, path)?;
+    let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
+    context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
+    let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
+    if zipped::is_packed(&bytes) { zipped::unpacked(context, &bytes) } else { Ok(bytes) }
+}
+
+/// Returns the value in a file.
+pub(super) fn read(context: &mut Context, path: &Path) -> Result {
+    let bytes = bytes_of(context, path)?;
+    decoded(context, path, &bytes)
+}
+
+/// As [`read`], for the column of a splayed table: of a general list whose last item is not whole, because an append was interrupted, the
+/// items before it.
+///
+/// # Errors
+/// `badtail` if these are fewer than the head says.
+pub(super) fn read_column(context: &mut Context, path: &Path) -> Result {
+    let bytes = bytes_of(context, path)?;
+    let [0xff, 0x01, 0, _, _, _, _, _, items @ ..] = &bytes[..] else { return decoded(context, path, &bytes) };
+    match list(context, items) {
+        Err(error) if *error.name == *b"badtail" => {
+            let ends = ends(context, items)?;
+            if (ends.len() as u64) < number::<4>(&bytes, 4) {
+                return Err(error);
+            }
+            let last = ends.last().and_then(|end| usize::try_from(*end).ok()).unwrap_or(0);
+            list(context, items.get(..last).unwrap_or_default())
+        }
+        read => read,
+    }
+}
+
 /// Vectors stored back to back in the file `path#`, with the end offset of each in this file.
-fn nested(context: &Context, path: &Path, t: u8, bytes: &[u8]) -> Result {
-    let item = t.checked_sub(77).map(|t| t as i8).filter(|t| is_simple(*t)).ok_or_else(type_error)?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push("#");
-    let beside = std::path::PathBuf::from(beside);
-    super::reach::check(context, &beside)?;
-    let held = std::fs::read(&beside).map_err(|e| super::refused(&beside, &e))?;
+fn nested(context: &mut Context, path: &Path, t: u8, bytes: &[u8]) -> Result {
+    let item = nested_type(t)?;
+    let beside = beside(path);
+    let held = bytes_of(context, &beside)?;
     let Value::Vector(all) = vector(item, Attr::None, 0, &held)? else { return Err(type_error()) };
     let mut from = 0;
     let mut out = Vec::new();

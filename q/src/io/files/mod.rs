@@ -2,9 +2,12 @@
 //! only with the grant for files.
 
 pub(crate) mod database;
+mod fixed;
+mod grow;
 mod kept;
 mod layout;
 mod load;
+mod mapped;
 pub(crate) mod reach;
 mod tagged;
 mod text;
@@ -32,6 +35,21 @@ pub(crate) fn refused(path: &std::path::Path, error: &std::io::Error) -> QError 
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or_default();
     QError::signal(format!("{}. OS reports: {words}", path.display()).into_bytes())
+}
+
+fn name_path(folder: &std::path::Path, name: Sym) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    folder.join(std::ffi::OsStr::from_bytes(name_text(name)))
+}
+
+fn plain_symbols() -> QError {
+    QError::with("type", "enumerate the symbols of a splayed table first (.Q.en)")
+}
+
+/// Column names of a splayed table, in order.
+fn column_names(context: &mut Context, path: &std::path::Path) -> std::result::Result<Vec<Sym>, QError> {
+    let names = layout::read(context, &path.join(".d"))?;
+    Ok(names.as_symbols().ok_or_else(type_error)?.to_vec())
 }
 
 /// Whether a file symbol names a directory.
@@ -283,6 +301,12 @@ pub(crate) fn pack_file(context: &mut Context, x: &Value) -> Result {
     Ok(target.clone())
 }
 
+/// Appends rows to a splayed table, or items to the file of a list; `false` if the file cannot grow and must be written as a whole.
+pub(crate) fn append(context: &mut Context, name: &Value, rows: &Value) -> std::result::Result<bool, QError> {
+    let path = path(context, name)?;
+    if path.is_dir() { grow::append(context, &path, rows) } else { grow::append_items(context, &path, rows) }
+}
+
 /// Returns the value in a file, or the empty list if there is no file.
 pub(crate) fn get_or_empty(context: &mut Context, name: &Value) -> Result {
     let path = path(context, name)?;
@@ -313,10 +337,19 @@ pub(crate) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Resul
     let path = path(context, &Value::Sym(file))?;
     let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
     let name = intern(name).map_err(QError::from)?;
-    let known = if path.exists() { kept::get(context, &path)? } else { Value::symbols(Vec::new()) };
+    let exists = path.exists();
+    let known = if exists { kept::get(context, &path)? } else { Value::symbols(Vec::new()) };
+    let before = known.count();
     context.set_global(name, known)?;
     let tagged = crate::verbs::enums::extend(context, name, y)?;
     let all = context.global(name)?;
-    kept::set(context, &path, &all, &kept::Manner::All(None))?;
+    if exists && all.count() == before {
+        return Ok(tagged);
+    }
+    // The names that are there stay in place: a crash loses none of them.
+    let new = all.clone().into_vector().ok_or_else(type_error)?.cut(before, all.count());
+    if !exists || !grow::append_items(context, &path, &new.into())? {
+        kept::set(context, &path, &all, &kept::Manner::All(None))?;
+    }
     Ok(tagged)
 }

@@ -44,6 +44,14 @@ impl Packing {
         Ok(Some(Packing { block_log2: block as u32, algorithm: algorithm as u32, level }))
     }
 
+    /// Parameters of a compressed file.
+    pub fn found(bytes: &[u8]) -> Option<Packing> {
+        let tail = tail(bytes).filter(|_| is_packed(bytes))?;
+        let block_log2 = tail.block_bytes.checked_ilog2().filter(|log2| BLOCKS.contains(&i64::from(*log2)))?;
+        let algorithm = u32::try_from(tail.algorithm).ok().filter(|a| matches!(a, 1 | 2))?;
+        Some(Packing { block_log2, algorithm, level: u32::try_from(tail.level).ok()? })
+    }
+
     /// Parameters in `.z.zd`, which apply to files without an extension, except `.d` (the column names of a splayed table).
     pub fn usual(context: &Context, path: &std::path::Path) -> Held<Option<Packing>> {
         match context.host.global(name(".z.zd")) {

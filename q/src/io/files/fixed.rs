@@ -1,0 +1,57 @@
+//! Items of a fixed width, and numbers, as files hold them.
+
+use crate::runtime::values::{Result, type_error};
+use columns::table::{Attr, Element, Items, Vector};
+use proto::types;
+
+pub(super) fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
+    let field = at.checked_add(N).and_then(|end| bytes.get(at..end)).unwrap_or_default();
+    field.iter().rev().fold(0u64, |all, b| all << 8 | u64::from(*b))
+}
+
+/// Bytes of an item of a simple type.
+pub(super) fn width(t: i8) -> Option<u64> {
+    Some(match t {
+        types::BOOL | types::BYTE | types::CHAR => 1,
+        types::GUID => 16,
+        types::SHORT => 2,
+        types::INT | types::REAL | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => 4,
+        types::LONG | types::FLOAT | types::TIMESTAMP | types::DATETIME | types::TIMESPAN => 8,
+        _ => return None,
+    })
+}
+
+/// Whether items of this type have a fixed width.
+pub(super) fn is_simple(number: i8) -> bool {
+    matches!(number, types::BOOL | types::GUID | types::BYTE..=types::CHAR | types::TIMESTAMP..=types::TIME)
+}
+
+fn items_of<T: Element, const N: usize>(t: i8, body: &[u8], count: usize, of: fn([u8; N]) -> T) -> Items {
+    let one = |b: &[u8]| {
+        let mut bytes = [0; N];
+        bytes.iter_mut().zip(b).for_each(|(slot, byte)| *slot = *byte);
+        of(bytes)
+    };
+    T::wrap(t, body.chunks_exact(N).take(count).map(one).collect())
+}
+
+/// Items of a fixed width up to the end of the file; the count limits them only if the attribute has an index after the items.
+pub(super) fn vector(t: i8, attr: Attr, counted: u64, body: &[u8]) -> Result {
+    let most = match attr {
+        Attr::None | Attr::Sorted => usize::MAX,
+        _ => usize::try_from(counted).unwrap_or(usize::MAX),
+    };
+    let items = match t {
+        types::BOOL | types::BYTE | types::CHAR => items_of(t, body, most, |b: [u8; 1]| b[0]),
+        types::GUID => items_of(t, body, most, |b: [u8; 16]| b),
+        types::SHORT => items_of(t, body, most, i16::from_le_bytes),
+        types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
+            items_of(t, body, most, i32::from_le_bytes)
+        }
+        types::LONG | types::TIMESTAMP | types::TIMESPAN => items_of(t, body, most, i64::from_le_bytes),
+        types::REAL => items_of(t, body, most, f32::from_le_bytes),
+        types::FLOAT | types::DATETIME => items_of(t, body, most, f64::from_le_bytes),
+        _ => return Err(type_error()),
+    };
+    Ok(Vector { attr, items }.into())
+}

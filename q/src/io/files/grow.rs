@@ -1,0 +1,476 @@
+//! Rows appended to a splayed table, and items to the file of a list, at a cost that does not depend on what is there.
+//!
+//! A crash leaves the rows before it readable. Every check and conversion comes before the first write. Then an append writes, for all columns
+//! together, in this order: the count in each head, where it is not exact (kdb+ leaves it as it was); attributes that the new items end; the
+//! new items, the first column's last; the new count in each head. Where columns differ in length and all heads have the same count, an append
+//! was interrupted: a reader takes that number of rows, and the next append cuts off what is after them. An error, such as a full
+//! disk, cuts off what was written.
+
+use super::fixed::{number, width};
+use super::{layout, refused, write};
+use crate::io::wire;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::values::{domain_of_items, type_error};
+use crate::verbs::attributes::set_attribute;
+use crate::verbs::fit;
+use columns::table::symbol::text;
+use columns::table::wire::attribute;
+use columns::table::{Attr, Items, Sym, Table, Value, Vector};
+use proto::types;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Type of a file of symbols.
+const SYMBOLS: u8 = types::SYMBOL as u8;
+
+type Held<T> = std::result::Result<T, QError>;
+
+/// How the items of a file end, and so how more are appended.
+enum Form {
+    /// Items of this many bytes after the head.
+    Fixed { width: u64 },
+    /// Serialised items; where each ends.
+    List { ends: Vec<u64> },
+    /// Symbols with a zero byte after each.
+    Symbols,
+    /// Vectors of this type: their end offsets here, their items in the file beside.
+    Nested { t: i8 },
+    /// Written as a whole; what it holds, once it is read.
+    Whole(Option<Vector>),
+}
+
+/// The file of a column or list.
+struct Column {
+    path: PathBuf,
+    form: Form,
+    /// Bytes before the items.
+    head: u64,
+    /// Bytes of the file.
+    size: u64,
+    /// Items in the file, and the count in its head.
+    items: u64,
+    counted: u64,
+    /// Type of the items, domain of an enumeration.
+    t: i8,
+    domain: Option<Sym>,
+    attr: Attr,
+    /// The first item, if there is one.
+    first: Items,
+    /// The head counts nothing: that of a log, in which no count is ever written.
+    is_log: bool,
+}
+
+/// Bytes that a column's file gets.
+#[derive(Default)]
+struct More {
+    here: Vec<u8>,
+    /// What the file beside it gets, and where.
+    beside: Vec<u8>,
+    beside_at: u64,
+    count: u64,
+    keeps_attribute: bool,
+    /// Replaces the file.
+    replaces: bool,
+}
+
+fn read_at(file: &mut File, path: &Path, at: u64, length: u64) -> Held<Vec<u8>> {
+    let mut out = Vec::new();
+    file.seek(SeekFrom::Start(at)).map_err(|e| refused(path, &e))?;
+    file.take(length).read_to_end(&mut out).map_err(|e| refused(path, &e))?;
+    Ok(out)
+}
+
+impl Column {
+    /// Reads the head of a file. Only a general list is read to its end, because its items have no fixed width.
+    fn open(context: &mut Context, path: PathBuf) -> Held<Column> {
+        super::reach::check(context, &path)?;
+        let mut file = File::open(&path).map_err(|e| refused(&path, &e))?;
+        let size = file.metadata().map_err(|e| refused(&path, &e))?.len();
+        let page = read_at(&mut file, &path, 0, layout::PAGE_BYTES as u64 + 16)?;
+        let at = |place: usize| page.get(place).copied().unwrap_or(0);
+        let mut column = Column {
+            path,
+            form: Form::Whole(None),
+            head: layout::HEAD_BYTES as u64,
+            size,
+            items: 0,
+            counted: number::<8>(&page, 8),
+            t: at(2) as i8,
+            domain: None,
+            attr: attribute(at(3)),
+            first: Items::List(Default::default()),
+            is_log: false,
+        };
+        match &page[..] {
+            [0xff, 0x01, SYMBOLS, 0, ..] => {
+                column.head = layout::LIST_HEAD_BYTES as u64;
+                column.counted = number::<4>(&page, 4);
+                (column.t, column.form) = (types::SYMBOL, Form::Symbols);
+            }
+            [0xff, 0x01, 0, 0, ..] => {
+                column.head = layout::LIST_HEAD_BYTES as u64;
+                column.counted = number::<4>(&page, 4);
+                context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
+                let held = read_at(&mut file, &column.path, 0, u64::MAX)?;
+                let ends = layout::ends(context, held.get(layout::LIST_HEAD_BYTES..).unwrap_or_default())?;
+                column.items = ends.len() as u64;
+                (column.t, column.form) = (0, Form::List { ends });
+            }
+            [0xfe, 0x20, t @ (77..), ..] => {
+                column.items = size.saturating_sub(column.head) / 8;
+                (column.t, column.form) = (0, Form::Nested { t: layout::nested_type(*t)? });
+            }
+            [0xfe, 0x20, ..] if matches!(column.attr, Attr::None | Attr::Sorted) => column.fixed(size)?,
+            [0xfd, 0x20, ..] if at(layout::TAIL_AT + 1) == 0 => {
+                column.head = layout::PAGE_BYTES as u64;
+                column.counted = number::<8>(&page, layout::TAIL_AT + 8);
+                column.t = at(layout::TAIL_AT + 2) as i8;
+                column.attr = attribute(at(layout::TAIL_AT + 3));
+                if matches!(column.attr, Attr::None | Attr::Sorted) {
+                    column.fixed(size)?;
+                }
+                if layout::is_marked_parted(&page) {
+                    column.attr = Attr::Parted;
+                }
+            }
+            _ => {}
+        }
+        if column.items == 0 {
+            return Ok(column);
+        }
+        column.first = match &column.form {
+            Form::Fixed { width } => {
+                let item = page.get(column.head as usize..).unwrap_or_default();
+                let item = item.get(..*width as usize).unwrap_or_default();
+                let head = page.get(..column.head as usize).unwrap_or_default();
+                column.read(context, head, item)?
+            }
+            _ => Items::List(vec![Value::empty()].into()),
+        };
+        column.domain = domain_of_items(&column.first);
+        Ok(column)
+    }
+
+    /// As [`Column::open`], for a column that may have to be written as a whole.
+    fn of_table(context: &mut Context, path: PathBuf) -> Held<Column> {
+        let mut column = Column::open(context, path)?;
+        if let Form::Whole(None) = column.form {
+            let held = layout::read(context, &column.path)?.into_vector().ok_or_else(type_error)?;
+            (column.items, column.first) = (held.len() as u64, held.items.cut(0, held.len().min(1)));
+            (column.t, column.domain) = (held.items.type_number(), domain_of_items(&held.items));
+            column.form = Form::Whole(Some(held));
+        }
+        Ok(column)
+    }
+
+    fn fixed(&mut self, size: u64) -> Held<()> {
+        let width = if self.t == types::ENUM { 8 } else { width(self.t).ok_or_else(type_error)? };
+        self.items = size.saturating_sub(self.head) / width;
+        self.form = Form::Fixed { width };
+        Ok(())
+    }
+
+    /// Items from their bytes in a file with this head.
+    fn read(&self, context: &mut Context, head: &[u8], items: &[u8]) -> Held<Items> {
+        let plain = layout::without_attribute(head);
+        Ok(layout::decoded(context, &self.path, &[&plain[..], items].concat())?.to_items())
+    }
+
+    fn bytes_at(&self, at: u64, length: u64) -> Held<Vec<u8>> {
+        let mut file = File::open(&self.path).map_err(|e| refused(&self.path, &e))?;
+        read_at(&mut file, &self.path, at, length)
+    }
+
+    /// Whether the attribute holds for the items in the file and new ones.
+    fn keeps_attribute(&self, context: &mut Context, rows: u64, new: &Items) -> Held<bool> {
+        let Form::Fixed { width } = self.form else { return Ok(true) };
+        match self.attr {
+            Attr::None => Ok(true),
+            Attr::Sorted => {
+                let head = self.bytes_at(0, self.head)?;
+                let last =
+                    if rows == 0 { Vec::new() } else { self.bytes_at(self.length(rows).saturating_sub(width), width)? };
+                let all = self.read(context, &head, &last)?.join(new);
+                Ok(set_attribute(b"s", all.into()).is_ok())
+            }
+            // Of the attributes on disk only this one survives an append.
+            _ => Ok(false),
+        }
+    }
+
+    /// Prepares new items; `None` if the file must be written as a whole.
+    fn more(&self, context: &mut Context, rows: u64, new: &Vector) -> Held<Option<More>> {
+        let domain = domain_of_items(&new.items);
+        let fits = new.items.type_number() == self.t || domain.is_some();
+        let mut more = More { count: new.len() as u64, keeps_attribute: true, ..More::default() };
+        match &self.form {
+            Form::Fixed { .. } if fits && domain == self.domain => {
+                more.here = layout::items_bytes(context, &new.clone().into())?;
+                more.keeps_attribute = self.keeps_attribute(context, rows, &new.items)?;
+            }
+            Form::Symbols if fits && domain.is_none() => {
+                let Items::Sym(names) = &new.items else { return Ok(None) };
+                for name in names.iter() {
+                    more.here.extend_from_slice(text(*name));
+                    more.here.push(0);
+                }
+            }
+            Form::List { .. } if rows > 0 || self.is_log => {
+                for at in 0..new.len() {
+                    context.tick()?;
+                    let item = wire::message(&new.items.get(at).plain())?;
+                    more.here.extend_from_slice(item.get(proto::HEADER_BYTES..).unwrap_or_default());
+                }
+            }
+            Form::Nested { t } => {
+                let last = if rows == 0 { Vec::new() } else { self.bytes_at(self.length(rows).saturating_sub(8), 8)? };
+                let last = number::<8>(&last, 0);
+                let Some([ends, items]) = layout::nested_bytes(*t, &new.items, last)? else { return Ok(None) };
+                (more.here, more.beside) = (ends, items);
+                more.beside_at = last.saturating_mul(width(*t).ok_or_else(type_error)?);
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(more))
+    }
+
+    /// Bytes of the file that hold its first `rows` items.
+    fn length(&self, rows: u64) -> u64 {
+        let size = |width: u64| self.head.saturating_add(rows.saturating_mul(width));
+        match &self.form {
+            Form::Fixed { width } => size(*width),
+            Form::Nested { .. } => size(8),
+            Form::List { ends } => {
+                let last = rows.checked_sub(1).and_then(|last| ends.get(usize::try_from(last).ok()?).copied());
+                self.head.saturating_add(last.unwrap_or(0))
+            }
+            Form::Symbols | Form::Whole(_) => 0,
+        }
+    }
+
+    fn write_count(&self, file: &mut File, count: u64) -> std::io::Result<()> {
+        match self.form {
+            _ if self.is_log => Ok(()),
+            Form::Whole(_) => Ok(()),
+            Form::List { .. } | Form::Symbols => {
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                write_at(file, 4, &count.to_le_bytes())
+            }
+            _ if self.head == layout::PAGE_BYTES as u64 => {
+                write_at(file, layout::TAIL_AT as u64 + 8, &count.to_le_bytes())
+            }
+            _ => write_at(file, 8, &count.to_le_bytes()),
+        }
+    }
+
+    fn end_attribute(&self, file: &mut File) -> std::io::Result<()> {
+        if self.head == layout::PAGE_BYTES as u64 {
+            write_at(file, layout::PARTED_AT as u64, &[0; layout::PARTED.len()])?;
+            return write_at(file, layout::TAIL_AT as u64 + 3, &[0]);
+        }
+        write_at(file, 3, &[0])
+    }
+}
+
+fn write_at(file: &mut File, at: u64, bytes: &[u8]) -> std::io::Result<()> {
+    file.seek(SeekFrom::Start(at))?;
+    file.write_all(bytes)
+}
+
+/// Rows of a splayed table, by the lengths of its columns and the counts in their heads.
+///
+/// # Errors
+/// `length` if the columns differ in length other than by an interrupted append.
+fn rows_of(columns: &[Column]) -> Held<u64> {
+    let shortest = columns.iter().map(|c| c.items).min().unwrap_or(0);
+    if columns.iter().all(|c| c.items == shortest) {
+        return Ok(shortest);
+    }
+    // A compressed file has no count outside of its blocks.
+    let mut counted = columns.iter().filter(|c| !matches!(c.form, Form::Whole(_))).map(|c| c.counted);
+    let first = counted.next().unwrap_or(0);
+    // The heads of a new table, and of kdb+'s, hold 0: with no rows to keep there is none to cut off either.
+    if first == 0 || first > shortest || counted.any(|c| c != first) {
+        return Err(QError::with("length", "the columns of the splayed table differ in length"));
+    }
+    Ok(first)
+}
+
+/// Rows of a splayed table whose columns differ in length.
+///
+/// # Errors
+/// As [`rows_of`].
+pub(super) fn complete_rows(context: &mut Context, folder: &Path, names: &[Sym]) -> Held<usize> {
+    let columns: Held<Vec<Column>> =
+        names.iter().map(|n| Column::of_table(context, super::name_path(folder, *n))).collect();
+    Ok(usize::try_from(rows_of(&columns?)?).unwrap_or(usize::MAX))
+}
+
+/// Appends rows to the splayed table in a directory; `false` if there is none.
+///
+/// # Errors
+/// Those of the rows, `length` for columns that differ in length, the operating system's.
+pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held<bool> {
+    if !folder.join(".d").is_file() {
+        return Ok(false);
+    }
+    let names = super::column_names(context, folder)?;
+    let columns: Held<Vec<Column>> =
+        names.iter().map(|n| Column::of_table(context, super::name_path(folder, *n))).collect();
+    let columns = columns?;
+    let there = rows_of(&columns)?;
+    let of = |c: &Column| if there == 0 { c.first.cut(0, 0) } else { c.first.clone() };
+    let like = Table::new(names, columns.iter().map(|c| of(c).into()).collect());
+    let new = fit::fitting(context, &Value::table(like), rows, true)?.rows;
+    let mut all = Vec::with_capacity(columns.len());
+    for (column, new) in columns.iter().zip(&new.columns) {
+        if matches!(new.items, Items::Sym(_)) {
+            return Err(super::plain_symbols());
+        }
+        all.push(match column.more(context, there, new)? {
+            Some(more) => more,
+            None => whole(context, column, there, new)?,
+        });
+    }
+    write_all(context, &columns, there, &all)?;
+    Ok(true)
+}
+
+/// Bytes of a column that is written as a whole: one of another form, type or compression.
+fn whole(context: &mut Context, column: &Column, rows: u64, new: &Vector) -> Held<More> {
+    let held = match &column.form {
+        Form::Whole(Some(held)) => held.clone(),
+        _ => layout::read(context, &column.path)?.into_vector().ok_or_else(type_error)?,
+    };
+    let held = held.cut(0, usize::try_from(rows).unwrap_or(usize::MAX).min(held.len()));
+    let all = Vector::from(if held.is_empty() { new.items.clone() } else { held.items.join(&new.items) });
+    let old = std::fs::read(&column.path).map_err(|e| refused(&column.path, &e))?;
+    let more = More { count: new.len() as u64, replaces: true, ..More::default() };
+    let packing = super::zipped::Packing::found(&old);
+    if let (None, Some([here, beside])) = (packing, layout::nested_files(&all)?) {
+        return Ok(More { here, beside, ..more });
+    }
+    let plain = layout::encoded(context, &all.into())?;
+    let here = match packing {
+        Some(packing) => packing.pack(context, &plain)?,
+        None => plain,
+    };
+    Ok(More { here, ..more })
+}
+
+/// Appends an atom, or the items of a list, to the file of a list; `false` if the file must be written as a whole.
+pub(super) fn append_items(context: &mut Context, path: &Path, y: &Value) -> Held<bool> {
+    if !path.is_file() || matches!(y, Value::Dict(_) | Value::Table(_) | Value::Func(_)) {
+        return Ok(false);
+    }
+    let column = match Column::open(context, path.to_owned())? {
+        Column { form: Form::Whole(_), .. } => return Ok(false),
+        column => Column { is_log: column.counted == 0 && matches!(column.form, Form::List { .. }), ..column },
+    };
+    let new = Vector::from(y.to_items());
+    let rows = column.items;
+    let Some(more) = column.more(context, rows, &new)? else { return Ok(false) };
+    write_all(context, std::slice::from_ref(&column), rows, std::slice::from_ref(&more))?;
+    Ok(true)
+}
+
+fn write_all(context: &mut Context, columns: &[Column], rows: u64, all: &[More]) -> Held<()> {
+    let mut open = Vec::with_capacity(columns.len());
+    for column in columns {
+        super::reach::check_change(context, &column.path)?;
+        let files = match column.form {
+            Form::Whole(_) => None,
+            _ => {
+                let file = std::fs::OpenOptions::new().read(true).write(true).open(&column.path);
+                Some(file.map_err(|e| refused(&column.path, &e))?)
+            }
+        };
+        open.push(files);
+    }
+    let done = written(context, columns, &mut open, rows, all);
+    if done.is_err() {
+        for (column, file) in columns.iter().zip(&open) {
+            if let (Some(file), false) = (file, matches!(column.form, Form::Symbols)) {
+                // The error reported is the first one; the heads still have the old counts.
+                drop(file.set_len(column.length(rows)));
+            }
+        }
+    }
+    done
+}
+
+fn written(context: &mut Context, columns: &[Column], open: &mut [Option<File>], rows: u64, all: &[More]) -> Held<()> {
+    for (column, file) in columns.iter().zip(&mut *open) {
+        if let Some(file) = file
+            && column.counted != rows
+            && !matches!(column.form, Form::Symbols)
+        {
+            column.write_count(file, rows).map_err(|e| refused(&column.path, &e))?;
+        }
+    }
+    for ((column, file), more) in columns.iter().zip(&mut *open).zip(all).rev() {
+        let failed = |e: std::io::Error| refused(&column.path, &e);
+        if more.replaces {
+            replace(context, column, rows, more)?;
+            *file = None;
+            continue;
+        }
+        let Some(file) = file else { continue };
+        if !more.keeps_attribute {
+            column.end_attribute(file).map_err(failed)?;
+        }
+        if let Form::Nested { .. } = column.form {
+            let path = layout::beside(&column.path);
+            super::reach::check_change(context, &path)?;
+            let mut items = std::fs::OpenOptions::new().write(true).open(&path).map_err(|e| refused(&path, &e))?;
+            write_at(&mut items, more.beside_at, &more.beside).map_err(|e| refused(&path, &e))?;
+        }
+        let end = match column.form {
+            Form::Symbols => file.seek(SeekFrom::End(0)).map_err(failed)?,
+            _ => {
+                let end = column.length(rows);
+                if column.size > end {
+                    file.set_len(end).map_err(failed)?;
+                }
+                end
+            }
+        };
+        write_at(file, end, &more.here).map_err(failed)?;
+    }
+    for ((column, file), more) in columns.iter().zip(&mut *open).zip(all) {
+        let before = if matches!(column.form, Form::Symbols) { column.counted } else { rows };
+        let count = before.saturating_add(more.count);
+        match file {
+            Some(file) => column.write_count(file, count).map_err(|e| refused(&column.path, &e))?,
+            None => recount(context, &column.path, count)?,
+        }
+    }
+    Ok(())
+}
+
+fn recount(context: &mut Context, path: &Path, count: u64) -> Held<()> {
+    let column = Column::open(context, path.to_owned())?;
+    let file = std::fs::OpenOptions::new().write(true).open(path);
+    file.and_then(|mut file| column.write_count(&mut file, count)).map_err(|e| refused(path, &e))
+}
+
+/// Replaces a column's file in one step. Its head has the count of the rows before the append.
+fn replace(context: &mut Context, column: &Column, rows: u64, more: &More) -> Held<()> {
+    let beside = layout::beside(&column.path);
+    let is_nested = layout::is_nested(&more.here);
+    if is_nested {
+        write(context, &beside, &more.beside)?;
+    }
+    let mut new = column.path.as_os_str().to_owned();
+    new.push("~");
+    let new = PathBuf::from(new);
+    write(context, &new, &more.here)?;
+    recount(context, &new, rows)?;
+    std::fs::rename(&new, &column.path).map_err(|e| refused(&column.path, &e))?;
+    if let (Form::Nested { .. }, false) = (&column.form, is_nested) {
+        std::fs::remove_file(&beside).map_err(|e| refused(&beside, &e))?;
+    }
+    Ok(())
+}

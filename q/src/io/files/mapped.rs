@@ -1,0 +1,112 @@
+//! Columns of general lists as kdb+ maps them since 3.6: references into the file `NAME#`, whose objects name symbols by their position in
+//! `NAME##`. They are read, and written in other forms.
+//!
+//! A reference is an offset in its lower seven bytes, flags in the upper one. An object has a head of 16 bytes (`fb`, 0, type, attribute, 32-bit
+//! reference count, 64-bit count) before its items; a short vector one of two bytes (0x80 and its type less 1, count).
+
+use super::fixed::{number, vector, width};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::limits;
+use crate::runtime::values::{Result, type_error};
+use columns::table::wire::attribute;
+use columns::table::{Attr, Items, Sym, Table, Value, Vector};
+use proto::types;
+
+/// Bytes before the items of an object.
+const HEAD_BYTES: usize = 16;
+
+/// Mark of an object with a head, and of one without.
+const OBJECT: u8 = 0xfb;
+const SHORT: u8 = 0x80;
+
+/// Type of a list of references.
+const LIST: i8 = 77;
+/// Bits of an offset.
+const OFFSET: u64 = (1 << 56) - 1;
+
+/// The objects after the head of their file, and the symbols in them.
+pub(super) struct Heap {
+    pub objects: Vec<u8>,
+    pub symbols: Vec<Sym>,
+}
+
+/// The list whose references are these bytes.
+pub(super) fn list(context: &mut Context, heap: &Heap, references: &[u8]) -> Result {
+    limits::made(heap.list(context, references)?)
+}
+
+fn damaged() -> QError {
+    QError::with("badtail", "an object of a mapped list is not whole")
+}
+
+impl Heap {
+    fn list(&self, context: &mut Context, references: &[u8]) -> Result {
+        let mut items = Vec::new();
+        for reference in references.chunks_exact(8) {
+            let at = usize::try_from(number::<8>(reference, 0) & OFFSET).map_err(|_| damaged())?;
+            items.push(self.object(context, at)?);
+        }
+        Ok(Vector::from(Items::List(items.into())).into())
+    }
+
+    fn object(&self, context: &mut Context, at: usize) -> Result {
+        context.tick()?;
+        context.enter()?;
+        let rest = self.objects.get(at..).unwrap_or_default();
+        match rest {
+            [OBJECT, _, t, attr, ..] => {
+                let count = usize::try_from(number::<8>(rest, 8)).map_err(|_| damaged())?;
+                self.whole(context, *t as i8, attribute(*attr), count, rest.get(HEAD_BYTES..).unwrap_or_default())
+            }
+            [head, count, items @ ..] if *head >= SHORT => {
+                let t = ((*head & !SHORT) + 1) as i8;
+                self.items(t, Attr::None, usize::from(*count), if t == types::SYMBOL { 4 } else { 8 }, items)
+            }
+            _ => Err(QError::with("nyi", "mapped lists with items of this kind")),
+        }
+    }
+
+    fn whole(&self, context: &mut Context, t: i8, attr: Attr, count: usize, body: &[u8]) -> Result {
+        let references = |count: usize| count.checked_mul(8).and_then(|end| body.get(..end)).ok_or_else(damaged);
+        match t {
+            LIST => self.list(context, references(count)?),
+            types::TABLE | types::DICT => {
+                let parts = self.list(context, references(2)?)?;
+                let (keys, values) = (parts.at(0), parts.at(1));
+                if t == types::DICT {
+                    return match keys.count() == values.count() {
+                        true => Ok(Value::dict(keys, values)),
+                        false => Err(damaged()),
+                    };
+                }
+                let names = keys.as_symbols().ok_or_else(damaged)?.to_vec();
+                let columns: Option<Vec<Vector>> = values.items().into_iter().map(Value::into_vector).collect();
+                let columns = columns.filter(|c| c.len() == names.len()).ok_or_else(damaged)?;
+                let table = Table::new(names, columns);
+                match table.columns.iter().all(|c| c.len() == table.count()) {
+                    true => Ok(Value::table(table)),
+                    false => Err(damaged()),
+                }
+            }
+            _ => self.items(t, attr, count, 8, body),
+        }
+    }
+
+    /// A vector; `index` are the bytes of a symbol's position.
+    fn items(&self, t: i8, attr: Attr, count: usize, index: usize, body: &[u8]) -> Result {
+        let is_symbols = matches!(t, types::SYMBOL | types::ENUM);
+        let each =
+            if is_symbols { index } else { width(t).and_then(|w| usize::try_from(w).ok()).ok_or_else(type_error)? };
+        let body = count.checked_mul(each).and_then(|end| body.get(..end)).ok_or_else(damaged)?;
+        if !is_symbols {
+            return vector(t, attr, count as u64, body);
+        }
+        let name = |place: &[u8]| {
+            let place = place.iter().rev().fold(0u64, |all, b| all << 8 | u64::from(*b));
+            usize::try_from(place).ok().and_then(|at| self.symbols.get(at)).copied().unwrap_or(Sym::NULL)
+        };
+        let items = Items::Sym(body.chunks_exact(each.max(1)).map(name).collect());
+        Ok(Vector { attr, items }.into())
+    }
+}
