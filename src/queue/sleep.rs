@@ -12,9 +12,10 @@ use super::note::Note;
 use super::table::{FirstRequest, Kind, Line, Lost, OpenAtEnd, Queue, State, Subscriber, SubscriberId};
 use crate::config::Wake;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 /// A node that answered a query within this time wakes its queue, nanoseconds: it reports every second.
-const RECENT_NS: i64 = 2_000_000_000;
+pub const RECENT_NS: u64 = 2_000_000_000;
 
 /// Maximum number of windows into which a day is shared out at once.
 const MAX_SHARES: usize = 64;
@@ -60,6 +61,38 @@ impl Queue {
     /// Whether a day's first update wakes a group that never had a node.
     fn wakes_first(&self) -> bool {
         matches!(self.params.wake, Wake::FirstUpdate | Wake::Calendar)
+    }
+
+    /// Returns the live nodes that end once they have finished the day before.
+    pub fn ending(&self) -> impl Iterator<Item = &Subscriber> {
+        self.subscribers.iter().filter(|s| self.ending.contains_key(&s.id))
+    }
+
+    /// Appends the state of queues that may sleep to a fingerprint, as text. `None` for the time stands for a queue to be restored.
+    pub fn put_sleep(&self, now_ns: Option<i64>, out: &mut String) {
+        if self.params.groups.is_empty() {
+            return;
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(out, "written {} departed {:?} ending", self.written, self.departed.names());
+        for sub in self.ending() {
+            let _ = write!(out, " {} {:?}", sub.label(), self.ending.get(&sub.id));
+        }
+        let Some(now_ns) = now_ns else { return };
+        let is_quiet = now_ns.saturating_sub(self.active_ns) >= self.params.idle_ns;
+        let requested: Vec<usize> = self.first_requests.values().map(|request| request.desired).collect();
+        let late =
+            self.late_launches.iter().map(|(queue, late)| (queue, late.nodes, &late.let_go, now_ns < late.until_ns));
+        let late: Vec<_> = late.collect();
+        let _ = write!(
+            out,
+            " quiet {is_quiet} {:?} late {late:?} requested {requested:?} {:?}",
+            self.active_tip, self.waking
+        );
+        for sub in &self.subscribers {
+            let of = |status: &Status| (status.next, status.scaled, status.fleet_max, status.quiet_ns);
+            let _ = write!(out, " {:?}", self.status.get(&sub.id).map(of));
+        }
     }
 
     fn update_wakes(&self) -> bool {
@@ -131,6 +164,7 @@ impl Queue {
             }
         }
         self.keep_ending();
+        self.keep_late_launches();
         let groups: Vec<Symbol> = self.params.groups.iter().filter(|group| self.is_idle(group)).cloned().collect();
         for group in groups {
             self.put_to_sleep(&group, out);
@@ -199,7 +233,7 @@ impl Queue {
             return;
         }
         if let Some(line) = self.lines.get_mut(&queue)
-            && quiet_ns.is_some_and(|quiet_ns| quiet_ns < RECENT_NS)
+            && quiet_ns.is_some_and(|quiet_ns| quiet_ns < RECENT_NS.cast_signed())
             && line.asleep.take().is_some()
         {
             out.push(Action::Note(Note::new("waking the queue: a node was queried").queue(&queue)));
@@ -232,6 +266,7 @@ impl Queue {
     }
 
     fn put_to_sleep(&mut self, group: &Symbol, out: &mut Vec<Action>) {
+        self.expect_late_launches(group);
         let of_group = |s: &&Subscriber| s.group.as_ref() == Some(group) && s.state != State::Lost;
         let ids: Vec<SubscriberId> = self.subscribers.iter().filter(of_group).map(|s| s.id).collect();
         for id in ids {
