@@ -65,4 +65,5 @@ pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
     for (name, line) in queue.lines() {
         let _ = write!(out, "{name} {line:?} ");
     }
+    queue.put_sleep(now_ns, out);
 }
