@@ -157,9 +157,11 @@ impl World {
     /// A tickerplant has started. What a crash took from the log was written down by nobody: other updates come in its place.
     pub fn written_after_restart(&mut self) {
         let Some(tick) = &self.tick else { return };
-        let tip = tick.service.plant.tip();
+        let (date, tip) = (tick.service.plant.queue().date().0, tick.service.plant.tip());
         if let Some(sleeps) = &mut self.sleeps {
-            sleeps.said.1 = sleeps.said.1.min(tip);
+            if sleeps.said.0 == date {
+                sleeps.said.1 = sleeps.said.1.min(tip);
+            }
             sleeps.rebuilding = in_hand(tick.service.plant.queue());
         }
     }

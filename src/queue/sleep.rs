@@ -90,7 +90,7 @@ impl Queue {
             self.active_tip, self.waking
         );
         for sub in &self.subscribers {
-            let of = |status: &Status| (status.next, status.scaled, status.fleet_max, status.quiet_ns);
+            let of = |status: &Status| (status.next, status.date, status.scaled, status.fleet_max, status.quiet_ns);
             let _ = write!(out, " {:?}", self.status.get(&sub.id).map(of));
         }
     }
@@ -218,13 +218,15 @@ impl Queue {
     pub(super) fn reported(&mut self, handle: Handle, out: &mut Vec<Action>) {
         let Some(sub) = self.by_handle(handle) else { return };
         let (id, queue) = (sub.id, sub.queue.clone());
-        let Some(&Status { next, quiet_ns, .. }) = self.status.get(&id) else { return };
+        let Some(&Status { next, date, quiet_ns, .. }) = self.status.get(&id) else { return };
         if let Some(open) = self.ending.get(&id).copied() {
-            // A position in the new day shows that the node has applied the end of the day, which is sent in order with the updates.
+            // A position in the new day shows that the node has applied the end of the day, which is sent in order with the updates. Older versions do
+            // not send the date.
             let is_at_start = self.tip == UpdateIndex::default() && next == Some(self.tip);
             // Under `--wake first-update` a node that has received an update of the new day stays.
             let is_past = |next: UpdateIndex| !self.update_wakes() && next <= self.tip && !open.may_have(next);
-            let is_new = is_at_start || next.is_some_and(is_past);
+            let is_of_today = |date| date == self.date && (self.tip == UpdateIndex::default() || !self.update_wakes());
+            let is_new = date.map_or_else(|| is_at_start || next.is_some_and(is_past), is_of_today);
             if is_new && quiet_ns.is_some() {
                 self.end_node(id, out);
                 let text = "the queue sleeps until the day's first update, or until queries are announced";
@@ -255,8 +257,10 @@ impl Queue {
         };
         let lines = || self.lines.values().filter(|line| line.group.as_ref() == Some(group));
         let has_nodes = of_group.clone().next().is_some();
-        let is_whole = lines().all(|line| line.lost.is_empty() && line.asleep.is_none());
-        has_nodes && is_whole && of_group.all(may_end) && !self.has_paper_clients(group)
+        // A query wakes only the queue of its node: of one group some may sleep and some not.
+        let is_whole = lines().all(|line| line.lost.is_empty() || line.asleep.is_some());
+        let is_awake = lines().any(|line| line.asleep.is_none());
+        has_nodes && is_whole && is_awake && of_group.all(may_end) && !self.has_paper_clients(group)
     }
 
     /// Whether a queue of the group also has the paper's clients, which cannot be ended.

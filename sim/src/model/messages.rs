@@ -3,7 +3,7 @@
 use crate::tick::plain;
 use bytes::Bytes;
 use elastick::protocol::FromNode;
-use elastick::queue::{Status, UpdateIndex};
+use elastick::queue::{Date, Status, UpdateIndex};
 use proto::{Endian, FrameReader, Header, Limits, MessageKind, View};
 use std::collections::HashMap;
 
@@ -28,12 +28,13 @@ impl Messages {
         number
     }
 
-    /// Returns the number of the status report of a node that expects this update next and was queried long ago.
+    /// Returns the number of the status report of a node that expects this update of a day next and was queried long ago.
     ///
     /// # Errors
     /// It cannot be encoded.
-    pub fn report(&mut self, next: Option<u64>) -> Result<u32, String> {
-        let status = Status { next: next.map(UpdateIndex), quiet_ns: Some(i64::MAX - 1), ..Status::default() };
+    pub fn report(&mut self, next: Option<u64>, date: Option<i32>) -> Result<u32, String> {
+        let (next, date) = (next.map(UpdateIndex), date.map(Date));
+        let status = Status { next, date, quiet_ns: Some(i64::MAX - 1), ..Status::default() };
         let mut bytes = Vec::new();
         FromNode::Status(status).append(&mut bytes).map_err(|error| error.to_string())?;
         Ok(self.number(bytes.into()))
@@ -43,8 +44,8 @@ impl Messages {
     ///
     /// # Errors
     /// As [`Messages::report`].
-    pub fn status(&mut self, next: Option<u64>) -> Result<(Header, Vec<u8>), String> {
-        let number = self.report(next)?;
+    pub fn status(&mut self) -> Result<(Header, Vec<u8>), String> {
+        let number = self.report(None, None)?;
         self.get(number).ok_or_else(|| "no such message".to_string())
     }
 

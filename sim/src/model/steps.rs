@@ -202,8 +202,10 @@ impl Model {
             Act::Written(index) => self.tick(&mut next, &tick::Input::Written(index))?,
             Act::Report(number, side) => {
                 let node = state.places.get(usize::from(number)).map(|place| self.node_of(place)).transpose()?;
-                let open = node.and_then(|node| Some(node.windows.iter().find(|held| held.open)?.window.end));
-                let report = self.context.messages.report(open)?;
+                let open = node.as_ref().and_then(|node| Some(node.windows.iter().find(|held| held.open)?.window.end));
+                let day = node.and_then(|node| i32::try_from(node.day?).ok());
+                let date = day.map(|day| updates::FIRST_DATE.saturating_add(day));
+                let report = self.context.messages.report(open, date)?;
                 self.change(&mut next, number, side, |wire| wire.up.push(report));
             }
             Act::TickDies => self.tick_dies(&mut next, &tick::Input::Dies)?,

@@ -253,7 +253,7 @@ impl Tick {
         self.enter();
         let places: Vec<u8> = self.links.places().filter(|place| self.has_subscriber(*place)).collect();
         for place in places {
-            let (header, body) = context.messages.status(None)?;
+            let (header, body) = context.messages.status()?;
             self.handle(place, &header, &body);
         }
         Ok(())

@@ -131,3 +131,28 @@ fn both_queues_of_an_instance_let_its_nodes_go() {
     assert!(!is_let_go(&b.act(at(6, "i2")), 6), "its fleet has kept it");
     assert_eq!(b.sleepers(), 2);
 }
+
+#[test]
+fn a_query_on_a_node_of_one_queue_does_not_keep_the_whole_group_awake_for_ever() {
+    let join = |handle: i32, queue: &str| {
+        let (group, instance) = (Some(b"g".to_vec()), Some(format!("k{handle}").into_bytes()));
+        let known = Join { queue: q(queue), group, instance, ..joining(handle, &format!("k{handle}")) };
+        QueueEvent::Join(known)
+    };
+    let mut b = Bench::with(params(Wake::Schedule, IDLE));
+    b.act(join(1, "rdb"));
+    b.act(join(2, "other"));
+    b.publish(1);
+    b.later(S);
+    b.later(2 * IDLE);
+    b.quiet(&[1, 2]);
+    assert_eq!(b.sleepers(), 2);
+    // The fleet keeps both; one is queried.
+    b.act(join(1, "rdb"));
+    b.act(join(2, "other"));
+    b.act(report(1, None, 0));
+    assert_eq!(b.sleepers(), 1);
+    b.later(2 * IDLE);
+    b.quiet(&[1, 2]);
+    assert_eq!((b.queue.subscribers().len(), b.sleepers()), (0, 2));
+}

@@ -329,6 +329,23 @@ fn a_restart_between_the_end_of_the_day_and_the_end_of_the_node_ends_it_all_the_
 }
 
 #[test]
+fn the_date_of_a_report_says_whether_a_node_has_finished_the_day() {
+    let dated = |date: Date| {
+        let status = Status { next: Some(i(3)), date: Some(date), quiet_ns: Some(0), ..Status::default() };
+        QueueEvent::Status { handle: Handle(3), status }
+    };
+    let mut b = Bench::with(params(Wake::FirstQuery, i64::MAX));
+    b.act(at(3, "i3"));
+    b.publish(5);
+    b.day_end();
+    b.publish(3);
+    assert_eq!(b.act(report(3, Some(3), 0)), [], "without a date it may still be on its way to the end of the day");
+    assert_eq!(b.act(dated(TODAY)), [], "it is");
+    let new = b.queue.date();
+    assert_eq!(b.act(dated(new)), [stop(3), ends(3)]);
+}
+
+#[test]
 fn updates_do_not_keep_a_node_over_the_end_of_a_day_whose_queue_waits_for_queries() {
     let mut b = three(params(Wake::FirstQuery, i64::MAX));
     b.day_end();
