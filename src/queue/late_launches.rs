@@ -14,6 +14,10 @@ impl Queue {
             self.lines.iter().filter(|(_, line)| is_of_group(line)).map(|(queue, _)| queue.clone()).collect();
         // An instance brings a node for each queue of its group, and ends with the first one.
         let nodes = queues.iter().map(|queue| self.under_way(queue)).max().unwrap_or(0);
+        let here =
+            self.subscribers.iter().filter(|s| s.group.as_ref() == Some(group) && s.state != State::Lost).count();
+        let first = self.first_requests.get(group).map_or(0, |request| request.desired.saturating_sub(here));
+        let nodes = nodes.max(first);
         let until_ns = self.now_ns.saturating_add(self.params.launch_ns);
         if nodes > 0 {
             let late = LateLaunches { nodes, until_ns, let_go: Vec::new() };

@@ -112,6 +112,17 @@ fn nodes_that_were_missing_at_the_end_of_the_day_are_let_go() {
 }
 
 #[test]
+fn a_first_node_that_has_not_come_by_the_end_of_the_day_is_let_go() {
+    let mut b = three(params(Wake::FirstQuery, i64::MAX));
+    b.day_end();
+    b.act(report(3, Some(0), 0));
+    assert_eq!(b.act(QueueEvent::Wake), [request(1)]);
+    b.day_end();
+    assert!(is_let_go(&b.act(at(4, "i4")), 4));
+    assert_eq!(b.sleepers(), 1);
+}
+
+#[test]
 fn both_queues_of_an_instance_let_its_nodes_go() {
     let other = |handle: i32, instance: &str| {
         let (group, instance) = (Some(b"g".to_vec()), Some(instance.as_bytes().to_vec()));
