@@ -253,7 +253,10 @@ impl Queue {
         let may_end = |s: &Subscriber| {
             let quiet_ns = self.status.get(&s.id).and_then(|status| status.quiet_ns);
             let is_settled = matches!(s.state, State::Live | State::Rolled | State::Waiting) && s.leaving.is_none();
-            s.handle.is_some() && is_settled && quiet_ns.is_some_and(is_long)
+            // A node that was woken for queries waits as long for them, however long its launch took.
+            let came_ns = self.came_ns.get(&s.id).copied().unwrap_or(self.now_ns);
+            let is_idle = quiet_ns.is_some_and(is_long) && is_long(self.now_ns.saturating_sub(came_ns));
+            s.handle.is_some() && is_settled && is_idle
         };
         let lines = || self.lines.values().filter(|line| line.group.as_ref() == Some(group));
         let has_nodes = of_group.clone().next().is_some();

@@ -48,6 +48,25 @@ fn it_may_join_again_if_its_fleet_keeps_it() {
 }
 
 #[test]
+fn a_node_whose_launch_took_longer_than_the_idle_time_waits_for_queries_that_long() {
+    let mut b = asleep();
+    b.act(QueueEvent::Wake);
+    b.later(2 * IDLE);
+    for handle in 5..=7 {
+        b.act(at(handle, &format!("i{handle}")));
+    }
+    for (handle, window) in [(6, w(0, 40)), (7, w(40, 80))] {
+        b.rebuilt(handle, window);
+        b.proved(handle, window, true);
+    }
+    b.later(IDLE - S);
+    assert_eq!((b.quiet(&[5, 6, 7]), b.sleepers()), (vec![], 0));
+    b.later(S);
+    b.quiet(&[5, 6, 7]);
+    assert_eq!(b.sleepers(), 1);
+}
+
+#[test]
 fn it_stays_if_the_queue_is_awake_by_then() {
     for wakes in [true, false] {
         let mut b = asleep();
