@@ -91,7 +91,8 @@ impl Queue {
         );
         for sub in &self.subscribers {
             let of = |status: &Status| (status.next, status.date, status.scaled, status.fleet_max, status.quiet_ns);
-            let _ = write!(out, " {:?}", self.status.get(&sub.id).map(of));
+            let here_ns = now_ns.saturating_sub(self.came_ns.get(&sub.id).copied().unwrap_or(now_ns));
+            let _ = write!(out, " {:?} {}", self.status.get(&sub.id).map(of), here_ns >= self.params.idle_ns);
         }
     }
 

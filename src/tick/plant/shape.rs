@@ -15,7 +15,7 @@ impl Plant {
             self.feed.tip().index,
             self.feed.tip().day,
             self.feed.behind(),
-            self.queue.shape(),
+            self.queue.shape(self.steady_ns()),
             self.verification.retry_count(),
             self.held.len(),
             self.log.shape(),
