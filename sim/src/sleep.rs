@@ -5,7 +5,7 @@ use super::audit::{Broken, Promise};
 use super::clients::LOOK_NS;
 use super::cloud::SharedCloud;
 use super::mutants::sleep::OUTSIDE;
-use super::plan::{Faults, Plan};
+use super::plan::Plan;
 use super::process::Process;
 use super::rng::Rng;
 use super::world::{MS, SECOND, World, WorldEvent};
@@ -244,13 +244,11 @@ impl World {
             _ if self.sleeps.is_none() => Some(format!("there is no queue {name}")),
             _ if due() => Some(format!("queue {name} has no node, and an update should have woken it")),
             None => (queue.first_requested() > 0).then(|| format!("queue {name} waits for its first node")),
-            // A tickerplant that has started again, or a fleet that launches more than was requested, does not know of each launch under way.
+            // A launch under way may be unknown, as one that was requested within the last second, after the node's report: its node stays.
             Some(_) => {
                 let ids = self.sleeps.as_ref()?.asleep.get(name)?;
-                let is_exact = matches!(self.plan.faults, Faults::None);
-                let stays = |own: &&Subscriber| {
-                    own.queue == *name && own.state != State::Lost && (is_exact || ids.contains(&own.id.0))
-                };
+                let stays =
+                    |own: &&Subscriber| own.queue == *name && own.state != State::Lost && ids.contains(&own.id.0);
                 let own = queue.subscribers().iter().find(stays)?;
                 Some(format!("queue {name} sleeps, and {} is {} in it", own.label(), own.state.name()))
             }
