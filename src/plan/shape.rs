@@ -59,8 +59,9 @@ impl Shape {
                 }
                 return Err(format!("line {number}: {} is no time of a day, as 09:30", time.trim()));
             };
-            let volume: u64 = volume.trim().parse().map_err(|_| {
-                format!("line {number}: {} is no volume: a whole number of bytes, not negative", volume.trim())
+            let volume: u64 = volume.trim().parse().map_err(|_| match volume.trim() {
+                "" => format!("line {number}: the volume is missing"),
+                text => format!("line {number}: {text} is no volume: a whole number of bytes, not negative"),
             })?;
             if let Some((before, last, _)) = lines.last().filter(|(_, last, _)| minute <= *last) {
                 let (last, now) = (clock(*last), clock(minute));
@@ -254,6 +255,7 @@ mod tests {
             ("08:00,5\n07:00,5", "line 2: 07:00 is not after 08:00 of line 1"),
             ("08:00,5\n08:00,6", "line 2: 08:00 is not after"),
             ("08:00,-5", "line 1: -5 is no volume"),
+            ("08:00,5\n09:00,\n", "line 2: the volume is missing"),
             ("08:00,5.5", "line 1: 5.5 is no volume"),
             ("8:00,5\n", "no line has"),
         ] {

@@ -91,8 +91,9 @@ impl Queue {
         );
         for sub in &self.subscribers {
             let of = |status: &Status| (status.next, status.date, status.scaled, status.fleet_max, status.quiet_ns);
-            let here_ns = now_ns.saturating_sub(self.came_ns.get(&sub.id).copied().unwrap_or(now_ns));
-            let _ = write!(out, " {:?} {}", self.status.get(&sub.id).map(of), here_ns >= self.params.idle_ns);
+            let came_ns = self.came_ns.get(&sub.id).copied();
+            let is_here = came_ns.is_none_or(|came_ns| now_ns.saturating_sub(came_ns) >= self.params.idle_ns);
+            let _ = write!(out, " {:?} {}", self.status.get(&sub.id).map(of), is_here);
         }
     }
 
@@ -254,9 +255,10 @@ impl Queue {
         let may_end = |s: &Subscriber| {
             let quiet_ns = self.status.get(&s.id).and_then(|status| status.quiet_ns);
             let is_settled = matches!(s.state, State::Live | State::Rolled | State::Waiting) && s.leaving.is_none();
-            // A node that was woken for queries waits as long for them, however long its launch took.
-            let came_ns = self.came_ns.get(&s.id).copied().unwrap_or(self.now_ns);
-            let is_idle = quiet_ns.is_some_and(is_long) && is_long(self.now_ns.saturating_sub(came_ns));
+            // A node that was woken for queries waits as long for them, however long its launch took. One that was lost and is back has no arrival.
+            let came_ns = self.came_ns.get(&s.id);
+            let is_here = came_ns.is_none_or(|came_ns| is_long(self.now_ns.saturating_sub(*came_ns)));
+            let is_idle = quiet_ns.is_some_and(is_long) && is_here;
             s.handle.is_some() && is_settled && is_idle
         };
         let lines = || self.lines.values().filter(|line| line.group.as_ref() == Some(group));

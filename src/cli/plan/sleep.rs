@@ -94,6 +94,7 @@ pub fn inputs(matches: &ArgMatches, shape: &Shape, priced: &str) -> Result<Optio
         return usage("--idle-off 0s: a cluster would end at once; give a longer time, or leave it out");
     }
     let (open_ns, close_ns) = shape.open_hours();
+    let is_given = queries.is_some();
     let queries = queries.unwrap_or(open_ns..close_ns);
     let idle_ns = idle.map(|idle| u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
     let mut of = SleepInputs {
@@ -103,14 +104,14 @@ pub fn inputs(matches: &ArgMatches, shape: &Shape, priced: &str) -> Result<Optio
     };
     if let Some(path) = calendar {
         let calendar = TradingCalendar::read(path).map_err(CliError::Usage)?;
-        of.follow(&calendar, priced.parse().unwrap_or(SOME_DAY))?;
+        of.follow(&calendar, priced.parse().unwrap_or(SOME_DAY), is_given)?;
     }
     Ok(Some(of))
 }
 
 impl SleepInputs {
-    /// Lets days begin and end as those of a market, from a date on.
-    fn follow(&mut self, calendar: &TradingCalendar, from: Date) -> Result<(), CliError> {
+    /// Lets days begin and end as those of a market, from a date on. `is_given`: the operator has said when clients query.
+    fn follow(&mut self, calendar: &TradingCalendar, from: Date, is_given: bool) -> Result<(), CliError> {
         let full = |date: &Date| !calendar.session(*date).is_half;
         let days = std::iter::successors(Some(calendar.trading_from(from)), |date| Some(calendar.next_after(*date)));
         let session = calendar.session(days.take(DAYS_A_YEAR).find(full).unwrap_or(from));
@@ -120,7 +121,11 @@ impl SleepInputs {
         let since = |at_ns: u64| (at_ns + DAY_NS - self.begin_ns) % DAY_NS;
         self.sleep.prepare_ns = Some(since((clock(session.open) + DAY_NS - prepare_ns) % DAY_NS));
         let Range { start, end } = self.sleep.queries;
-        let queries = since(start)..since(end.saturating_sub(1)).saturating_add(1);
+        let mut queries = since(start)..since(end.saturating_sub(1)).saturating_add(1);
+        if queries.start >= queries.end && !is_given {
+            // They query until the day ends.
+            queries.end = DAY_NS;
+        }
         if queries.start >= queries.end {
             let end = text::clock(self.begin_ns);
             return Err(CliError::Usage(format!(
@@ -304,11 +309,11 @@ mod tests {
         let calendar = TradingCalendar::parse(text).unwrap();
         let sleep = Sleep { wake: Wake::Calendar, idle_ns: None, prepare_ns: None, queries: 8 * HOUR..16 * HOUR };
         let mut of = SleepInputs { sleep, begin_ns: 0, trading_days: None };
-        of.follow(&calendar, SOME_DAY).unwrap();
+        of.follow(&calendar, SOME_DAY, true).unwrap();
         assert_eq!((of.begin_ns, of.sleep.prepare_ns), (17 * HOUR, Some(16 * HOUR)));
         assert_eq!((of.sleep.queries.clone(), of.trading_days), (15 * HOUR..23 * HOUR, Some(259)));
         of.sleep.queries = 16 * HOUR..18 * HOUR;
         of.begin_ns = 0;
-        assert!(of.follow(&calendar, SOME_DAY).is_err(), "they query over the end of the day");
+        assert!(of.follow(&calendar, SOME_DAY, true).is_err(), "they query over the end of the day");
     }
 }

@@ -67,6 +67,20 @@ fn a_node_whose_launch_took_longer_than_the_idle_time_waits_for_queries_that_lon
 }
 
 #[test]
+fn a_node_that_was_lost_and_is_back_does_not_keep_its_group_awake() {
+    let mut b = three(params(Wake::Schedule, IDLE));
+    b.disconnect(1);
+    b.later(3 * S);
+    assert_eq!(b.lost("rdb"), [w(0, 40)]);
+    let QueueEvent::Join(join) = at(1, "i1") else { return };
+    b.act(QueueEvent::Join(Join { date: Some(TODAY), held: vec![w(0, 40)], ..join }));
+    b.proved(1, w(0, 40), true);
+    b.later(2 * IDLE);
+    b.quiet(&[1, 2, 3]);
+    assert_eq!(b.sleepers(), 1);
+}
+
+#[test]
 fn it_stays_if_the_queue_is_awake_by_then() {
     for wakes in [true, false] {
         let mut b = asleep();
