@@ -69,7 +69,7 @@ pub struct Status {
     pub bytes: Option<u64>,
     /// Index of the next update that the node expects.
     pub next: Option<UpdateIndex>,
-    /// The day of that update; `None` from older versions, and while the node asks for the new day's date.
+    /// The day of that update; `None` from older versions, and while the node requests the new day's date.
     pub date: Option<Date>,
     /// Whether the node has requested its successor.
     pub scaled: bool,

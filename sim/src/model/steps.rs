@@ -55,6 +55,24 @@ pub enum Act {
     CutAtTick(u8, u8),
 }
 
+/// Returns the kind of event whose number an act lowers.
+fn spent(act: Act) -> Option<Kind> {
+    match act {
+        Act::Publish | Act::PublishAndDie | Act::PublishTooLong => Some(Kind::Update),
+        Act::DayEnds => Some(Kind::DayEnd),
+        Act::Full(_) => Some(Kind::Roll),
+        Act::Idle => Some(Kind::Idle),
+        Act::Wake => Some(Kind::Wake),
+        Act::Written(_) => Some(Kind::Written),
+        Act::Report(..) => Some(Kind::Report),
+        Act::Fill(_) => Some(Kind::Fill),
+        Act::TwinComes => Some(Kind::Twin),
+        Act::CutAtNode(..) | Act::CutAtTick(..) => Some(Kind::Cut),
+        Act::TickDies | Act::UpAndDie(..) | Act::Restart(_) | Act::Go(_) => Some(Kind::Crash),
+        _ => None,
+    }
+}
+
 /// All known states of a model's processes.
 pub struct Model {
     pub context: Context,
@@ -167,21 +185,7 @@ impl Model {
     /// As [`Parts::step`].
     pub fn step(&mut self, state: &State, act: Act) -> Result<State, String> {
         let mut next = *state;
-        let spent = match act {
-            Act::Publish | Act::PublishAndDie | Act::PublishTooLong => Some(Kind::Update),
-            Act::DayEnds => Some(Kind::DayEnd),
-            Act::Full(_) => Some(Kind::Roll),
-            Act::Idle => Some(Kind::Idle),
-            Act::Wake => Some(Kind::Wake),
-            Act::Written(_) => Some(Kind::Written),
-            Act::Report(..) => Some(Kind::Report),
-            Act::Fill(_) => Some(Kind::Fill),
-            Act::TwinComes => Some(Kind::Twin),
-            Act::CutAtNode(..) | Act::CutAtTick(..) => Some(Kind::Cut),
-            Act::TickDies | Act::UpAndDie(..) | Act::Restart(_) | Act::Go(_) => Some(Kind::Crash),
-            _ => None,
-        };
-        if let Some(kind) = spent {
+        if let Some(kind) = spent(act) {
             next.left = next.left.without(kind);
         }
         let place = |number: u8, side: u8| number.saturating_mul(2).saturating_add(side);
@@ -197,17 +201,7 @@ impl Model {
             }
             Act::DayEnds => self.tick(&mut next, &tick::Input::DayEnds)?,
             Act::TimePasses => self.tick(&mut next, &tick::Input::TimePasses)?,
-            Act::Idle => self.tick(&mut next, &tick::Input::Idle)?,
-            Act::Wake => self.tick(&mut next, &tick::Input::Wake)?,
-            Act::Written(index) => self.tick(&mut next, &tick::Input::Written(index))?,
-            Act::Report(number, side) => {
-                let node = state.places.get(usize::from(number)).map(|place| self.node_of(place)).transpose()?;
-                let open = node.as_ref().and_then(|node| Some(node.windows.iter().find(|held| held.open)?.window.end));
-                let day = node.and_then(|node| i32::try_from(node.day?).ok());
-                let date = day.map(|day| updates::FIRST_DATE.saturating_add(day));
-                let report = self.context.messages.report(open, date)?;
-                self.change(&mut next, number, side, |wire| wire.up.push(report));
-            }
+            Act::Idle | Act::Wake | Act::Written(_) | Act::Report(..) => self.sleep(&mut next, act)?,
             Act::TickDies => self.tick_dies(&mut next, &tick::Input::Dies)?,
             Act::PublishAndDie => {
                 next.left = next.left.without(Kind::Crash);
@@ -268,6 +262,25 @@ impl Model {
             Act::Go(number) => self.node_dies(&mut next, number, &node::Input::Goes)?,
         }
         Ok(next)
+    }
+
+    /// Steps an act of sleep; none other changes anything.
+    fn sleep(&mut self, state: &mut State, act: Act) -> Result<(), String> {
+        match act {
+            Act::Idle => self.tick(state, &tick::Input::Idle),
+            Act::Wake => self.tick(state, &tick::Input::Wake),
+            Act::Written(index) => self.tick(state, &tick::Input::Written(index)),
+            Act::Report(number, side) => {
+                let node = state.places.get(usize::from(number)).map(|place| self.node_of(place)).transpose()?;
+                let open = node.as_ref().and_then(|node| Some(node.windows.iter().find(|held| held.open)?.window.end));
+                let day = node.and_then(|node| i32::try_from(node.day?).ok());
+                let date = day.map(|day| updates::FIRST_DATE.saturating_add(day));
+                let report = self.context.messages.report(open, date)?;
+                self.change(state, number, side, |wire| wire.up.push(report));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn change(&mut self, state: &mut State, number: u8, side: u8, change: impl FnOnce(&mut Wire)) {

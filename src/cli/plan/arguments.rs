@@ -2,7 +2,7 @@
 
 use super::CliError;
 use super::log::{LogVolume, volume};
-use super::sleep::{self, SleepInputs};
+use super::sleep_arguments::{self, SleepInputs};
 use crate::cli::command_for;
 use crate::config::Program;
 use crate::config::units::{self, Scale};
@@ -105,7 +105,7 @@ pub fn command() -> Command {
             file("html", "FILE", "Write tables and plots as one page, which loads nothing"),
             file("svg", "DIRECTORY", "Write each plot as an SVG file"),
         ])
-        .args(super::sleep::options())
+        .args(sleep_arguments::options())
         .after_help(EXAMPLES)
 }
 
@@ -228,7 +228,7 @@ pub fn inputs(matches: &ArgMatches) -> Result<Inputs, CliError> {
     if of_cases(days).saturating_add(of_cases(risk_days).saturating_mul(weathers)) > MAX_DAYS {
         return Err(usage(format!("more than {MAX_DAYS} days in all: fewer types, thresholds or days")));
     }
-    let sleep = sleep::inputs(matches, &shape, &prices.date)?;
+    let sleep = sleep_arguments::inputs(matches, &shape, &prices.date)?;
     let volume = decimal(matches, "noise");
     let priced = Losses {
         lag_usd_per_s: decimal(matches, "lag-usd"),

@@ -11,6 +11,7 @@ mod plots;
 mod risk;
 mod section;
 mod sleep;
+mod sleep_arguments;
 
 use super::{CliError, json, logging, settings_of};
 use crate::config::{Program, options};

@@ -18,7 +18,7 @@ fn is_let_go(actions: &[Action], handle: i32) -> bool {
 }
 
 /// Three nodes of which the live one has requested a fourth; then the group falls asleep.
-fn asleep() -> Bench {
+fn dormant() -> Bench {
     let mut b = three(params(Wake::Schedule, IDLE));
     b.now_ns += 2 * IDLE;
     b.quiet(&[1, 2]);
@@ -29,7 +29,7 @@ fn asleep() -> Bench {
 
 #[test]
 fn an_instance_requested_before_its_queue_fell_asleep_ends_as_it_joins() {
-    let mut b = asleep();
+    let mut b = dormant();
     assert!(is_let_go(&b.act(at(4, "i4")), 4));
     assert_eq!((b.queue.subscribers().len(), b.sleepers()), (0, 1));
     assert!(!is_let_go(&b.act(at(5, "i5")), 5), "one was under way: this one was started on purpose");
@@ -38,18 +38,18 @@ fn an_instance_requested_before_its_queue_fell_asleep_ends_as_it_joins() {
 
 #[test]
 fn it_may_join_again_if_its_fleet_keeps_it() {
-    let mut b = asleep();
+    let mut b = dormant();
     assert!(is_let_go(&b.act(at(4, "i4")), 4));
     b.disconnect(4);
     assert!(!is_let_go(&b.act(at(14, "i4")), 14));
-    let mut b = asleep();
+    let mut b = dormant();
     assert!(!is_let_go(&b.act(at(11, "i1")), 11), "a node of before");
     assert!(is_let_go(&b.act(at(4, "i4")), 4));
 }
 
 #[test]
 fn a_node_whose_launch_took_longer_than_the_idle_time_waits_for_queries_that_long() {
-    let mut b = asleep();
+    let mut b = dormant();
     b.act(QueueEvent::Wake);
     b.later(2 * IDLE);
     for handle in 5..=7 {
@@ -83,7 +83,7 @@ fn a_node_that_was_lost_and_is_back_does_not_keep_its_group_awake() {
 #[test]
 fn it_stays_if_the_queue_is_awake_by_then() {
     for wakes in [true, false] {
-        let mut b = asleep();
+        let mut b = dormant();
         if wakes {
             assert_eq!(b.act(QueueEvent::Wake), [request(3)]);
         } else {
@@ -97,7 +97,7 @@ fn it_stays_if_the_queue_is_awake_by_then() {
 
 #[test]
 fn one_that_comes_long_afterwards_was_started_on_purpose() {
-    let mut b = asleep();
+    let mut b = dormant();
     b.later(Params::default().launch_ns);
     assert!(!is_let_go(&b.act(at(4, "i4")), 4));
 }
