@@ -157,9 +157,11 @@ impl World {
     /// A tickerplant has started. What a crash took from the log was written down by nobody: other updates come in its place.
     pub fn written_after_restart(&mut self) {
         let Some(tick) = &self.tick else { return };
-        let tip = tick.service.plant.tip();
+        let (date, tip) = (tick.service.plant.queue().date().0, tick.service.plant.tip());
         if let Some(sleeps) = &mut self.sleeps {
-            sleeps.said.1 = sleeps.said.1.min(tip);
+            if sleeps.said.0 == date {
+                sleeps.said.1 = sleeps.said.1.min(tip);
+            }
             sleeps.rebuilding = in_hand(tick.service.plant.queue());
         }
     }
@@ -242,7 +244,7 @@ impl World {
             _ if self.sleeps.is_none() => Some(format!("there is no queue {name}")),
             _ if due() => Some(format!("queue {name} has no node, and an update should have woken it")),
             None => (queue.first_requested() > 0).then(|| format!("queue {name} waits for its first node")),
-            // An instance that was still launching joins later, and stays.
+            // A launch under way may be unknown, as one that was requested within the last second, after the node's report: its node stays.
             Some(_) => {
                 let ids = self.sleeps.as_ref()?.asleep.get(name)?;
                 let stays =

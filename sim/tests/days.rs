@@ -101,6 +101,10 @@ fn days_of_clusters_that_sleep_come_right() {
     hold_cluster(sleeps, 1, (130, 1), Faults::Hell);
     // The auditor was wrong: a rebuild that had begun before its window was written down, and outlasted a restart, counted as a new one.
     hold_cluster(sleeps, 1, (144, 1), Faults::Fleet);
+    // A node was queried whose fleet had kept it: its queue was awake, another one of its group asleep, and the group never slept again.
+    hold_cluster(sleeps, 1, (297, 1), Faults::Some);
+    // After a restart the position of a live node did not say whether it had finished the day: it never ended.
+    hold_cluster(sleeps, 1, (182, 1), Faults::Hell);
 }
 
 #[test]

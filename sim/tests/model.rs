@@ -4,8 +4,21 @@ use elastick_sim::model::{Bounds, check};
 use std::process::Command;
 
 /// Two nodes of one queue, one update, no faults.
-const SMALLEST: Bounds =
-    Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0, fills: 0, twins: 0, too_long: 0 };
+const SMALLEST: Bounds = Bounds {
+    nodes: [2, 0],
+    updates: 1,
+    crashes: 0,
+    cuts: 0,
+    rolls: 0,
+    day_ends: 0,
+    fills: 0,
+    twins: 0,
+    too_long: 0,
+    idles: 0,
+    wakes: 0,
+    written: 0,
+    reports: 0,
+};
 
 fn holds(bounds: Bounds) {
     match check(bounds, None, |_, _| {}) {
@@ -94,4 +107,20 @@ fn every_order_of_an_update_that_is_too_long_for_one_node_comes_right() {
 #[test]
 fn every_order_of_a_second_process_of_one_name_and_a_crash_comes_right() {
     holds(Bounds { nodes: [1, 0], twins: 1, crashes: 1, ..SMALLEST });
+}
+
+#[test]
+fn every_order_of_an_idle_queue_that_wakes_comes_right() {
+    holds(Bounds { nodes: [1, 0], updates: 2, idles: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], idles: 1, wakes: 1, ..SMALLEST });
+}
+
+#[test]
+fn every_order_of_a_write_down_and_a_roll_comes_right() {
+    holds(Bounds { updates: 2, rolls: 1, written: 1, ..SMALLEST });
+}
+
+#[test]
+fn every_order_of_a_days_end_after_which_nodes_end_comes_right() {
+    holds(Bounds { nodes: [1, 0], day_ends: 1, reports: 1, ..SMALLEST });
 }

@@ -38,7 +38,7 @@ pub use durability::{ChangedBlocks, Damage, Durability, ReplicaMissing};
 pub use lease::{LeaseFence, LeaseTable, LeaseUrl, decoded};
 pub use limits::{Limit, Limits, Unit};
 pub use mount::RequiredMount;
-pub use node_fleet::{NodeFleet, NodeFleetPlace, Wake};
+pub use node_fleet::{NodeFleet, NodeFleetPlace, Wake, wake};
 pub use options::{Opt, OptionSpec, Program};
 pub use owner_lease::{OwnerPlace, OwnerUrl};
 pub use position::LogPosition;

@@ -500,6 +500,8 @@ options! {
         "Updates per second, the average of the day";
     KILL_TICK: bool = units::switch, "kill-tick" programs &[Demo];
         "Run two tickerplants, and kill the active one (kill -9) while the group grows";
+    DEMO_SLEEP: bool = units::switch, "sleep" programs &[Demo];
+        "The first update starts the first node; when the feed has ended the nodes end too, and a call wakes as many as the log needs";
     DEMO_PORT: Listen = units::listen, "port" letter Some('p'), value "PORT", default Some("5010/5029"), programs &[Demo];
         "Port of the tickerplant: port, lo/hi for the first free one of a range, 0 for any free port";
     DEMO_DIR: PathBuf = units::path, "dir" value "DIR", programs &[Demo];

@@ -308,8 +308,12 @@ impl Supervisor {
             }
             Call::Leaving { instance: name } => {
                 let instance = self.instance(&name)?;
-                tracing::info!("{name} is draining: starting its replacement");
-                self.done(GroupEvent::Leaving(instance))
+                let before = self.group.slots().len();
+                let answer = self.done(GroupEvent::Leaving(instance));
+                let is_replaced = self.group.slots().len() > before;
+                let what = if is_replaced { ": starting its replacement" } else { "; the group has enough instances" };
+                tracing::info!("{name} is draining{what}");
+                answer
             }
             Call::Replace { instance: name } => {
                 let instance = self.instance(&name)?;

@@ -1,5 +1,11 @@
 //! One day of a cluster, event by event: nodes fill with what arrives, request their successors and roll, by the same code as in production.
 
+mod sleep;
+#[cfg(test)]
+mod sleep_tests;
+
+pub use sleep::{Sleep, Waking};
+
 use super::shape::Shape;
 use crate::config::units::Scale;
 use crate::feed::curve::DAY_NS;
@@ -35,6 +41,8 @@ pub struct Setup {
     pub replay_bytes_per_s: u64,
     /// Between two samples of the whole cluster; `None` for none.
     pub sample_ns: Option<u64>,
+    /// How the cluster sleeps, which needs a minimum of 0; `None` if it does not.
+    pub sleep: Option<Sleep>,
 }
 
 /// What became of one node.
@@ -51,6 +59,24 @@ pub struct NodeRun {
     pub held_bytes: u64,
     /// Bytes that it held at each sample while it was live.
     pub filled: Vec<(u64, u64)>,
+    /// When its instance ended; `None` if it was there at the end of the day.
+    pub ended_ns: Option<u64>,
+}
+
+impl NodeRun {
+    /// Returns the run with the times of a day that began at this one.
+    fn since(self, base_ns: u64) -> NodeRun {
+        let of_day = |at_ns: u64| at_ns.saturating_sub(base_ns);
+        NodeRun {
+            requested_ns: of_day(self.requested_ns),
+            joined_ns: of_day(self.joined_ns),
+            live_ns: self.live_ns.map(of_day),
+            rolled_ns: self.rolled_ns.map(of_day),
+            ended_ns: self.ended_ns.map(of_day),
+            filled: self.filled.into_iter().map(|(at_ns, bytes)| (of_day(at_ns), bytes)).collect(),
+            ..self
+        }
+    }
 }
 
 /// The cluster at one moment.
@@ -74,6 +100,17 @@ pub struct DayRun {
     pub most_behind_bytes: u64,
     /// Time during which there were any.
     pub behind_ns: u64,
+    /// Times at which a cluster that sleeps was woken.
+    pub wakings: Vec<Waking>,
+    /// Time without any instance.
+    pub zero_ns: u64,
+}
+
+impl DayRun {
+    /// Returns the time for which instances are paid: each from its request to its end, or that of the day.
+    pub fn paid_ns(&self) -> u64 {
+        self.nodes.iter().map(|node| node.ended_ns.unwrap_or(DAY_NS).saturating_sub(node.requested_ns)).sum()
+    }
 }
 
 /// A node in service.
@@ -85,6 +122,8 @@ struct Node {
     first: u64,
     next: u64,
     is_live: bool,
+    /// The window that it rebuilds.
+    rebuilds: Option<Window>,
     /// Instances to request with its successor, as the tickerplant says.
     desired: u32,
     run: NodeRun,
@@ -97,13 +136,17 @@ struct Day<'a> {
     group: Group,
     nodes: Vec<Node>,
     now_ns: u64,
+    /// The day of the log, and when it began.
+    date: Date,
+    base_ns: u64,
+    asleep: sleep::Asleep,
     name: QueueName,
     most_behind_bytes: u64,
     behind_ns: u64,
     samples: Vec<Sample>,
 }
 
-/// Plays a day that begins with the group at its minimum and its nodes in the queue.
+/// Plays a day that begins with the group at its minimum and its nodes in the queue; or, of a cluster that sleeps, one that follows the same day.
 ///
 /// # Errors
 /// The day does not end: a fault of the cores.
@@ -113,10 +156,13 @@ pub fn play(setup: &Setup, shape: &Shape) -> Result<DayRun, String> {
     let mut day = Day {
         setup,
         shape,
-        queue: Queue::new(QueueParams::default(), Date(0)),
+        queue: Queue::new(setup.sleep.as_ref().map_or_else(QueueParams::default, Sleep::params), Date(0)),
         group: Group::new(rules),
         nodes: Vec::new(),
         now_ns: 0,
+        date: Date(0),
+        base_ns: 0,
+        asleep: sleep::Asleep::default(),
         name: QueueName(b"rdb".to_vec()),
         most_behind_bytes: 0,
         behind_ns: 0,
@@ -127,8 +173,11 @@ pub fn play(setup: &Setup, shape: &Shape) -> Result<DayRun, String> {
     day.group_step(GroupEvent::Tick);
     for _ in 0..MAX_EVENTS {
         day.sample();
-        if day.now_ns >= DAY_NS {
-            return Ok(day.over());
+        if day.now_ns >= day.base_ns.saturating_add(DAY_NS) {
+            match setup.sleep.is_some() && day.base_ns == 0 {
+                true => day.next_day(),
+                false => return Ok(day.over()),
+            }
         }
         let next_ns = day.next_ns();
         day.advance(next_ns);
@@ -138,9 +187,23 @@ pub fn play(setup: &Setup, shape: &Shape) -> Result<DayRun, String> {
 
 impl Day<'_> {
     fn over(self) -> DayRun {
-        let nodes = self.nodes.into_iter().map(|node| NodeRun { held_bytes: node.next - node.first, ..node.run });
-        let (most_behind_bytes, behind_ns) = (self.most_behind_bytes, self.behind_ns);
-        DayRun { nodes: nodes.collect(), samples: self.samples, most_behind_bytes, behind_ns }
+        let (base_ns, asleep) = (self.base_ns, self.asleep);
+        let there = self.nodes.into_iter().map(|node| NodeRun { held_bytes: node.next - node.first, ..node.run });
+        let nodes = asleep.ended.into_iter().chain(there).map(|run| run.since(base_ns)).collect();
+        let of_day = |at_ns: u64| at_ns.saturating_sub(base_ns);
+        let wakings = asleep.wakings.into_iter().map(|of| Waking {
+            at_ns: of_day(of.at_ns),
+            answered_ns: of.answered_ns.map(of_day),
+            ..of
+        });
+        DayRun {
+            nodes,
+            samples: self.samples.into_iter().map(|of| Sample { at_ns: of_day(of.at_ns), ..of }).collect(),
+            most_behind_bytes: self.most_behind_bytes,
+            behind_ns: self.behind_ns,
+            wakings: wakings.collect(),
+            zero_ns: asleep.zero_ns,
+        }
     }
 
     fn steady_ns(&self) -> i64 {
@@ -148,7 +211,7 @@ impl Day<'_> {
     }
 
     fn tip(&self) -> u64 {
-        self.shape.by(self.now_ns)
+        self.shape.by(self.now_ns.saturating_sub(self.base_ns))
     }
 
     /// Updates from here on are on no node.
@@ -160,7 +223,7 @@ impl Day<'_> {
     /// When the next sample is due.
     fn sample_ns(&self) -> Option<u64> {
         let every_ns = self.setup.sample_ns?;
-        Some(self.samples.last().map_or(0, |last| last.at_ns.saturating_add(every_ns.max(1))))
+        Some(self.samples.last().map_or(self.base_ns, |last| last.at_ns.saturating_add(every_ns.max(1))))
     }
 
     fn sample(&mut self) {
@@ -186,7 +249,8 @@ impl Day<'_> {
 
     /// When something happens next.
     fn next_ns(&self) -> u64 {
-        let (end_ns, arriving) = self.shape.rate(self.now_ns);
+        let (base_ns, day_end_ns) = (self.base_ns, self.base_ns.saturating_add(DAY_NS));
+        let (end_ns, arriving) = self.shape.rate(self.now_ns.saturating_sub(base_ns));
         let due = |at_ns: i64| u64::try_from(at_ns).unwrap_or(0);
         let after_now = |at_ns: &u64| *at_ns > self.now_ns;
         let of_nodes = self.nodes.iter().map(|node| due(node.policy.next_deadline_ns()));
@@ -194,7 +258,8 @@ impl Day<'_> {
         let of_cores = of_group.into_iter().chain(self.queue.next_deadline_ns().map(due));
         let live = self.nodes.iter().find(|node| node.is_live).map(|node| self.crossing_ns(node, arriving));
         let all = of_nodes.chain(of_cores).chain(self.sample_ns()).chain(live.into_iter().flatten());
-        all.filter(after_now).chain([end_ns, DAY_NS]).filter(after_now).min().unwrap_or(DAY_NS)
+        let ends = [base_ns.saturating_add(end_ns), day_end_ns];
+        all.chain(self.sleep_due_ns()).chain(ends).filter(after_now).min().unwrap_or(day_end_ns)
     }
 
     /// When the live node reaches a threshold, or has caught up.
@@ -225,7 +290,8 @@ impl Day<'_> {
 
     fn advance(&mut self, to_ns: u64) {
         let (before_tip, was_behind) = (self.tip(), self.tip() > self.served());
-        let passed_ns = to_ns.saturating_sub(self.now_ns);
+        let from_ns = self.now_ns;
+        let passed_ns = to_ns.saturating_sub(from_ns);
         self.now_ns = to_ns;
         let most = u128::from(self.setup.replay_bytes_per_s) * u128::from(passed_ns) / u128::from(SECOND_NS);
         let most = u64::try_from(most).unwrap_or(u64::MAX).max(1);
@@ -242,10 +308,13 @@ impl Day<'_> {
                 self.policy_step(at, PolicyEvent::Taken { bytes: bytes - replayed });
             }
         }
-        if was_behind {
-            self.behind_ns = self.behind_ns.saturating_add(passed_ns);
+        self.rebuild(most);
+        if !self.is_away() {
+            if was_behind {
+                self.behind_ns = self.behind_ns.saturating_add(passed_ns);
+            }
+            self.most_behind_bytes = self.most_behind_bytes.max(tip.saturating_sub(self.served()));
         }
-        self.most_behind_bytes = self.most_behind_bytes.max(tip.saturating_sub(self.served()));
         for at in 0..self.nodes.len() {
             let is_due = |node: &Node| node.policy.next_deadline_ns() <= i64::try_from(to_ns).unwrap_or(i64::MAX);
             if self.nodes.get(at).is_some_and(is_due) {
@@ -256,6 +325,7 @@ impl Day<'_> {
         if self.queue.next_deadline_ns().is_some_and(|due_ns| due_ns <= self.steady_ns()) {
             self.queue_step(QueueEvent::Tick);
         }
+        self.sleep_step(from_ns, tip > before_tip);
     }
 
     fn policy_step(&mut self, at: usize, event: PolicyEvent) {
@@ -278,21 +348,16 @@ impl Day<'_> {
             Action::Roll => {
                 let now_ns = self.now_ns;
                 if let Some(node) = self.nodes.get_mut(at) {
-                    (node.run.rolled_ns, node.is_live) = (Some(now_ns), false);
+                    (node.run.rolled_ns, node.is_live, node.rebuilds) = (Some(now_ns), false, None);
                     node.run.cushion = node.policy.cushion(i64::try_from(now_ns).unwrap_or(i64::MAX));
                 }
-                self.queue_step(QueueEvent::Roll { handle, next: UpdateIndex(next), date: Date(0) });
+                self.queue_step(QueueEvent::Roll { handle, next: UpdateIndex(next), date: self.date });
             }
             Action::Protect(on) => drop(self.group_step(GroupEvent::Protect(instance, on))),
-            // A day is played up to its end, where nodes clear and end, and nobody tells a node before that to go.
-            Action::Clear
-            | Action::Rejoin
-            | Action::Terminate
-            | Action::Announce
-            | Action::Abandon
-            | Action::Release
-            | Action::End
-            | Action::Report => {}
+            Action::Clear => self.policy_step(at, PolicyEvent::RowsLeft(0)),
+            Action::Terminate => drop(self.group_step(GroupEvent::Terminate(instance))),
+            // Nobody tells a node to go while others need what it holds.
+            Action::Rejoin | Action::Announce | Action::Abandon | Action::Release | Action::End | Action::Report => {}
         }
     }
 
@@ -313,7 +378,8 @@ impl Day<'_> {
             match action {
                 group::Action::Launch(instance) => self.launch(instance),
                 group::Action::Capacity(capacity) => answer = Some(capacity),
-                group::Action::Stop(_) | group::Action::Kill(_) | group::Action::Answer(_) => {}
+                group::Action::Stop(instance) => self.stopped(instance),
+                group::Action::Kill(_) | group::Action::Answer(_) => {}
             }
         }
         answer
@@ -337,6 +403,7 @@ impl Day<'_> {
             first: 0,
             next: 0,
             is_live: false,
+            rebuilds: None,
             desired: 0,
             run,
         });
@@ -393,7 +460,11 @@ impl Day<'_> {
                 self.policy_step(at, PolicyEvent::NodesMissing);
             }
             QueueAction::Verify { handle, window, date } => self.prove(handle, window, date),
-            // No node is disconnected, evicted or drained, and no window is rebuilt within a day without deaths.
+            QueueAction::Rebuild { handle, window, .. } => self.rebuilds(handle, window),
+            QueueAction::Request { desired, .. } => self.requests_first(desired),
+            QueueAction::Sleep { handle } => self.ends(handle, PolicyEvent::Sleep),
+            QueueAction::EndOfDay { handle, .. } => self.ends(handle, PolicyEvent::DayEnd),
+            // No node is evicted or drained.
             _ => {}
         }
     }
@@ -408,11 +479,11 @@ impl Day<'_> {
 mod tests {
     use super::*;
 
-    const GIB: u64 = 1 << 30;
-    const HOUR_NS: u64 = 3600 * SECOND_NS;
+    pub(super) const GIB: u64 = 1 << 30;
+    pub(super) const HOUR_NS: u64 = 3600 * SECOND_NS;
 
     /// Nodes of 1 GiB of which nothing is in use.
-    fn setup(scale: Scale, roll: f64, lead_s: u64) -> Setup {
+    pub(super) fn setup(scale: Scale, roll: f64, lead_s: u64) -> Setup {
         let policy = Params::new(scale, roll).unwrap();
         let (lead_ns, replay_bytes_per_s) = (lead_s * SECOND_NS, 100 << 20);
         Setup {
@@ -424,11 +495,12 @@ mod tests {
             max: 64,
             replay_bytes_per_s,
             sample_ns: Some(SAMPLE_NS),
+            sleep: None,
         }
     }
 
     /// The same volume in each hour.
-    fn flat(bytes_per_hour: u64) -> Shape {
+    pub(super) fn flat(bytes_per_hour: u64) -> Shape {
         Shape::new(&[bytes_per_hour; 24]).unwrap()
     }
 

@@ -42,8 +42,7 @@ pub fn fixed_usd(of: &InstanceType) -> f64 {
 
 /// Returns the figures of a day on instances of a type. `shape`: that of the day.
 pub fn figures(run: &DayRun, of: &InstanceType, fixed: &InstanceType, shape: &Shape) -> Figures {
-    let paid_ns: u64 = run.nodes.iter().map(|node| DAY_NS.saturating_sub(node.requested_ns)).sum();
-    let node_hours = paid_ns as f64 / HOUR_NS;
+    let node_hours = run.paid_ns() as f64 / HOUR_NS;
     let cost_usd = node_hours * of.usd_per_hour;
     let (open_ns, close_ns) = shape.open_hours();
     let stages = [(0, open_ns), (open_ns, close_ns), (close_ns, DAY_NS)];

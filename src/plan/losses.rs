@@ -41,6 +41,7 @@ mod tests {
             max: 9,
             replay_bytes_per_s: 1000,
             sample_ns: None,
+            sleep: None,
         };
         let node = |held_bytes| NodeRun { held_bytes, ..NodeRun::default() };
         let run = DayRun { nodes: vec![node(0), node(40_000)], behind_ns: 3_000_000_000, ..DayRun::default() };

@@ -95,6 +95,7 @@ fn setup(of: &InstanceType, row: &Row) -> Result<Setup, String> {
         max: 64,
         replay_bytes_per_s: 200_000_000,
         sample_ns: Some(super::day::SAMPLE_NS),
+        sleep: None,
     })
 }
 

@@ -109,6 +109,7 @@ mod tests {
             max: 64,
             replay_bytes_per_s,
             sample_ns: None,
+            sleep: None,
         };
         let surge = Surge { factor: surge, length_ns: 15 * MINUTE_NS };
         let weather = Weather { noise: Noise { volume: 0.2, within: 0.3 }, surge, lead_ns };

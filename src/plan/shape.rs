@@ -59,8 +59,9 @@ impl Shape {
                 }
                 return Err(format!("line {number}: {} is no time of a day, as 09:30", time.trim()));
             };
-            let volume: u64 = volume.trim().parse().map_err(|_| {
-                format!("line {number}: {} is no volume: a whole number of bytes, not negative", volume.trim())
+            let volume: u64 = volume.trim().parse().map_err(|_| match volume.trim() {
+                "" => format!("line {number}: the volume is missing"),
+                text => format!("line {number}: {text} is no volume: a whole number of bytes, not negative"),
             })?;
             if let Some((before, last, _)) = lines.last().filter(|(_, last, _)| minute <= *last) {
                 let (last, now) = (clock(*last), clock(minute));
@@ -131,6 +132,32 @@ impl Shape {
         begin.saturating_add(u64::try_from(more).unwrap_or(0))
     }
 
+    /// Returns the first time at which more than these bytes have arrived; `None` if no more do.
+    pub fn reaches_ns(&self, bytes: u64) -> Option<u64> {
+        let end = self.before.partition_point(|by| *by <= bytes);
+        let interval = u64::try_from(end.checked_sub(1)?).ok()?;
+        let missing = bytes.saturating_add(1).saturating_sub(*self.before.get(end.checked_sub(1)?)?);
+        let within = u128::from(missing) * u128::from(self.interval_ns);
+        let within_ns = within.div_ceil(u128::from(self.in_interval(interval)).max(1));
+        (end < self.before.len()).then(|| {
+            interval.saturating_mul(self.interval_ns).saturating_add(u64::try_from(within_ns).unwrap_or(u64::MAX))
+        })
+    }
+
+    /// The same day from another time on; what came before it comes at its end.
+    pub fn from(&self, begin_ns: u64) -> Shape {
+        let volumes: Vec<u64> =
+            self.before.windows(2).filter_map(|pair| Some(pair.last()?.saturating_sub(*pair.first()?))).collect();
+        let begin = usize::try_from(begin_ns / self.interval_ns).unwrap_or(0).min(volumes.len());
+        let (first, rest) = volumes.split_at(begin);
+        let sum = |sum: &mut u64, bytes: &u64| {
+            *sum = sum.saturating_add(*bytes);
+            Some(*sum)
+        };
+        let before = [0].into_iter().chain(rest.iter().chain(first).scan(0, sum)).collect();
+        Shape { interval_ns: self.interval_ns, before }
+    }
+
     fn in_interval(&self, interval: u64) -> u64 {
         let at = |interval: u64| usize::try_from(interval).ok().and_then(|at| self.before.get(at)).copied();
         at(interval.saturating_add(1)).zip(at(interval)).map_or(0, |(end, begin)| end.saturating_sub(begin))
@@ -195,6 +222,24 @@ mod tests {
     }
 
     #[test]
+    fn a_day_from_another_time_on_has_the_same_volume_and_says_when_it_arrives() {
+        let day = Shape::parse_csv("08:00,600\n08:10,0\n20:00,60\n20:01,0\n").unwrap();
+        assert_eq!(day.reaches_ns(0), Some(8 * 60 * MINUTE + MINUTE / 60));
+        assert_eq!(
+            (day.reaches_ns(599), day.reaches_ns(600)),
+            (Some((8 * 60 + 10) * MINUTE), Some(20 * 60 * MINUTE + MINUTE / 60))
+        );
+        assert_eq!(day.reaches_ns(660), None);
+        let evening = day.from(17 * 60 * MINUTE);
+        let by = |minute: u64| evening.by(minute * MINUTE);
+        assert_eq!(
+            (by(3 * 60), by(3 * 60 + 1), by(15 * 60), by(15 * 60 + 5), evening.total_bytes()),
+            (0, 60, 60, 360, 660)
+        );
+        assert_eq!(day.from(0), day);
+    }
+
+    #[test]
     fn a_surge_multiplies_what_arrives_between_two_times() {
         let day = Shape::parse_csv("08:00,600\n08:10,600\n08:20,0").unwrap();
         let surge = day.with_surge((8 * 60 * MINUTE, (8 * 60 + 10) * MINUTE), 10.0);
@@ -210,6 +255,7 @@ mod tests {
             ("08:00,5\n07:00,5", "line 2: 07:00 is not after 08:00 of line 1"),
             ("08:00,5\n08:00,6", "line 2: 08:00 is not after"),
             ("08:00,-5", "line 1: -5 is no volume"),
+            ("08:00,5\n09:00,\n", "line 2: the volume is missing"),
             ("08:00,5.5", "line 1: 5.5 is no volume"),
             ("8:00,5\n", "no line has"),
         ] {

@@ -5,7 +5,7 @@ use super::read::{Fields, date, index};
 use super::{Malformed, names};
 use crate::log::Proof;
 use crate::net::message;
-use crate::queue::{Leaving as When, Status, UpdateIndex};
+use crate::queue::{Date, Leaving as When, Status, UpdateIndex};
 use proto::{EncodeError, MessageKind, View, Writer, types};
 
 /// A message of a node.
@@ -145,7 +145,8 @@ fn put_status(writer: &mut Writer<'_>, status: &Status) {
     let float = |value: Option<f64>| value.unwrap_or(f64::NAN);
     let count = |value: Option<u64>| value.map_or(types::NULL_LONG, long);
     writer.dict_head();
-    let keys = ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead", "refused", "max", "quiet"];
+    let keys =
+        ["memory", "scale", "roll", "rows", "bytes", "next", "scaled", "lead", "refused", "max", "quiet", "date"];
     writer.symbols(keys);
     writer.list_head(keys.len());
     writer.atom_float(float(status.memory_percent));
@@ -159,6 +160,7 @@ fn put_status(writer: &mut Writer<'_>, status: &Status) {
     writer.atom_long(count(status.refused));
     writer.atom_long(count(status.fleet_max.map(u64::from)));
     writer.atom_timespan(status.quiet_ns.unwrap_or(types::NULL_LONG));
+    writer.atom_date(status.date.map_or(types::NULL_INT, |date| date.0));
 }
 
 fn read_status(args: &[View<'_>]) -> Result<Status, Malformed> {
@@ -177,5 +179,6 @@ fn read_status(args: &[View<'_>]) -> Result<Status, Malformed> {
         refused: fields.count("refused")?,
         fleet_max: fields.count("max")?.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
         quiet_ns: span("quiet")?,
+        date: fields.atom::<i32>("date")?.filter(|date| *date != types::NULL_INT).map(Date),
     })
 }

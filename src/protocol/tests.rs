@@ -6,7 +6,7 @@ use super::*;
 use crate::lease::Epoch;
 use crate::log::{LogId, Proof, Sample, TableProof, WriterId};
 use crate::points::{Boundary, MESSAGES};
-use crate::queue::{Leaving as When, OpenWindow, Status, Subscription, UpdateIndex, Window};
+use crate::queue::{Date, Leaving as When, OpenWindow, Status, Subscription, UpdateIndex, Window};
 use crate::table::schema::ColumnSchema;
 use crate::table::{Attr, Schema, symbol};
 use proptest::prelude::*;
@@ -119,12 +119,13 @@ fn status() -> impl Strategy<Value = Status> {
     let percent = || proptest::option::of(0.0..200.0f64);
     let count = || proptest::option::of(index());
     let span = || proptest::option::of(0..i64::MAX);
-    let times = (any::<bool>(), span(), proptest::option::of(any::<u32>()), span());
+    let date = || proptest::option::of((i32::MIN + 1..i32::MAX).prop_map(Date));
+    let times = (any::<bool>(), span(), proptest::option::of(any::<u32>()), span(), date());
     ((percent(), percent(), percent()), (count(), count(), count(), count()), times).prop_map(
         |(
             (memory_percent, scale_percent, roll_percent),
             (rows, bytes, next, refused),
-            (scaled, lead_ns, fleet_max, quiet_ns),
+            (scaled, lead_ns, fleet_max, quiet_ns, date),
         )| Status {
             memory_percent,
             scale_percent,
@@ -137,6 +138,7 @@ fn status() -> impl Strategy<Value = Status> {
             refused,
             fleet_max,
             quiet_ns,
+            date,
         },
     )
 }

@@ -69,6 +69,11 @@ impl Departed {
         self.instances.iter().filter(move |instance| instance.group == *group).map(|instance| &instance.name)
     }
 
+    /// Returns the names of all of them.
+    pub fn names(&self) -> Vec<&Symbol> {
+        self.instances.iter().map(|instance| &instance.name).collect()
+    }
+
     /// Returns all of them for a snapshot of the table.
     pub fn all(&self) -> impl Iterator<Item = Change> {
         self.instances.iter().map(Instance::change)

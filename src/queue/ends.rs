@@ -1,9 +1,10 @@
 //! End of the day, and restart of the tickerplant.
 
 use super::event::Action;
-use super::ids::{Date, Now, QueueName, UpdateIndex, Window};
+use super::ids::{Date, Now, QueueName, Symbol, UpdateIndex, Window};
 use super::note::Note;
 use super::table::{Kind, Line, Lost, Queue, State, Subscriber};
+use crate::config::Wake;
 use std::collections::BTreeMap;
 
 impl Queue {
@@ -30,6 +31,9 @@ impl Queue {
             self.lines.keys().map(|queue| (queue.clone(), self.standbys(queue))).collect();
         let remembered: Vec<(QueueName, Line)> =
             self.lines.iter().filter_map(|(queue, line)| Some((queue.clone(), self.line_of_next_day(line)?))).collect();
+        let sleeping: Vec<Symbol> =
+            self.params.groups.iter().filter(|_| self.params.wake != Wake::Schedule).cloned().collect();
+        sleeping.iter().for_each(|group| self.expect_late_launches(group));
         let mut kept: Vec<Subscriber> = Vec::new();
         let mut ending = BTreeMap::new();
         for mut sub in std::mem::take(&mut self.subscribers) {

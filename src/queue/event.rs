@@ -69,6 +69,8 @@ pub struct Status {
     pub bytes: Option<u64>,
     /// Index of the next update that the node expects.
     pub next: Option<UpdateIndex>,
+    /// The day of that update; `None` from older versions, and while the node requests the new day's date.
+    pub date: Option<Date>,
     /// Whether the node has requested its successor.
     pub scaled: bool,
     /// Measured lead time, nanoseconds: from requesting a node until it waits in the queue.

@@ -53,7 +53,7 @@ impl Queue {
 
     /// Returns the instances of the group that have come up: those of nodes that are away or lost too, and those whose nodes have left
     /// or ended their day, as an owner's `.u.end` may run for longer than a launch takes.
-    fn came_up(&self, group: &Symbol) -> Vec<Symbol> {
+    pub(super) fn came_up(&self, group: &Symbol) -> Vec<Symbol> {
         let all: BTreeSet<&Symbol> = self.instances(group).into_keys().chain(self.departed.of(group)).collect();
         all.into_iter().cloned().collect()
     }

@@ -60,6 +60,9 @@ impl Queue {
             return out.push(Action::EndOfDay { handle, date });
         }
 
+        if known.is_none() && self.lets_go(&join, out) {
+            return;
+        }
         let was_waiting = known.as_ref().is_some_and(|k| k.state == State::Waiting);
         let keeps_its_place = same_queue && !drop && (claims || was_waiting);
         let known = match known {

@@ -23,6 +23,7 @@ mod ids;
 pub mod invariants;
 mod join;
 pub mod journal;
+mod late_launches;
 mod leave;
 mod note;
 mod row;
@@ -44,4 +45,5 @@ pub use ids::{Date, Handle, NodeName, Now, QueueName, Symbol, UpdateIndex, Windo
 pub use leave::Leaving;
 pub use note::Note;
 pub use row::{COLUMNS, Row, Verified};
+pub use sleep::RECENT_NS;
 pub use table::{Held, Kind, Line, Lost, Params, Progress, Queue, State, Subscriber, SubscriberId};

@@ -12,9 +12,10 @@ use super::note::Note;
 use super::table::{FirstRequest, Kind, Line, Lost, OpenAtEnd, Queue, State, Subscriber, SubscriberId};
 use crate::config::Wake;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 /// A node that answered a query within this time wakes its queue, nanoseconds: it reports every second.
-const RECENT_NS: i64 = 2_000_000_000;
+pub const RECENT_NS: u64 = 2_000_000_000;
 
 /// Maximum number of windows into which a day is shared out at once.
 const MAX_SHARES: usize = 64;
@@ -60,6 +61,40 @@ impl Queue {
     /// Whether a day's first update wakes a group that never had a node.
     fn wakes_first(&self) -> bool {
         matches!(self.params.wake, Wake::FirstUpdate | Wake::Calendar)
+    }
+
+    /// Returns the live nodes that end once they have finished the day before.
+    pub fn ending(&self) -> impl Iterator<Item = &Subscriber> {
+        self.subscribers.iter().filter(|s| self.ending.contains_key(&s.id))
+    }
+
+    /// Appends the state of queues that may sleep to a fingerprint, as text. `None` for the time stands for a queue to be restored.
+    pub fn put_sleep(&self, now_ns: Option<i64>, out: &mut String) {
+        if self.params.groups.is_empty() {
+            return;
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(out, "written {} departed {:?} ending", self.written, self.departed.names());
+        for sub in self.ending() {
+            let _ = write!(out, " {} {:?}", sub.label(), self.ending.get(&sub.id));
+        }
+        let Some(now_ns) = now_ns else { return };
+        let is_quiet = now_ns.saturating_sub(self.active_ns) >= self.params.idle_ns;
+        let requested: Vec<usize> = self.first_requests.values().map(|request| request.desired).collect();
+        let late =
+            self.late_launches.iter().map(|(queue, late)| (queue, late.nodes, &late.let_go, now_ns < late.until_ns));
+        let late: Vec<_> = late.collect();
+        let _ = write!(
+            out,
+            " quiet {is_quiet} {:?} late {late:?} requested {requested:?} {:?}",
+            self.active_tip, self.waking
+        );
+        for sub in &self.subscribers {
+            let of = |status: &Status| (status.next, status.date, status.scaled, status.fleet_max, status.quiet_ns);
+            let came_ns = self.came_ns.get(&sub.id).copied();
+            let is_here = came_ns.is_none_or(|came_ns| now_ns.saturating_sub(came_ns) >= self.params.idle_ns);
+            let _ = write!(out, " {:?} {}", self.status.get(&sub.id).map(of), is_here);
+        }
     }
 
     fn update_wakes(&self) -> bool {
@@ -131,6 +166,7 @@ impl Queue {
             }
         }
         self.keep_ending();
+        self.keep_late_launches();
         let groups: Vec<Symbol> = self.params.groups.iter().filter(|group| self.is_idle(group)).cloned().collect();
         for group in groups {
             self.put_to_sleep(&group, out);
@@ -184,13 +220,15 @@ impl Queue {
     pub(super) fn reported(&mut self, handle: Handle, out: &mut Vec<Action>) {
         let Some(sub) = self.by_handle(handle) else { return };
         let (id, queue) = (sub.id, sub.queue.clone());
-        let Some(&Status { next, quiet_ns, .. }) = self.status.get(&id) else { return };
+        let Some(&Status { next, date, quiet_ns, .. }) = self.status.get(&id) else { return };
         if let Some(open) = self.ending.get(&id).copied() {
-            // A position in the new day shows that the node has applied the end of the day, which is sent in order with the updates.
+            // A position in the new day shows that the node has applied the end of the day, which is sent in order with the updates. Older versions do
+            // not send the date.
             let is_at_start = self.tip == UpdateIndex::default() && next == Some(self.tip);
             // Under `--wake first-update` a node that has received an update of the new day stays.
             let is_past = |next: UpdateIndex| !self.update_wakes() && next <= self.tip && !open.may_have(next);
-            let is_new = is_at_start || next.is_some_and(is_past);
+            let is_of_today = |date| date == self.date && (self.tip == UpdateIndex::default() || !self.update_wakes());
+            let is_new = date.map_or_else(|| is_at_start || next.is_some_and(is_past), is_of_today);
             if is_new && quiet_ns.is_some() {
                 self.end_node(id, out);
                 let text = "the queue sleeps until the day's first update, or until queries are announced";
@@ -199,7 +237,7 @@ impl Queue {
             return;
         }
         if let Some(line) = self.lines.get_mut(&queue)
-            && quiet_ns.is_some_and(|quiet_ns| quiet_ns < RECENT_NS)
+            && quiet_ns.is_some_and(|quiet_ns| quiet_ns < RECENT_NS.cast_signed())
             && line.asleep.take().is_some()
         {
             out.push(Action::Note(Note::new("waking the queue: a node was queried").queue(&queue)));
@@ -217,12 +255,18 @@ impl Queue {
         let may_end = |s: &Subscriber| {
             let quiet_ns = self.status.get(&s.id).and_then(|status| status.quiet_ns);
             let is_settled = matches!(s.state, State::Live | State::Rolled | State::Waiting) && s.leaving.is_none();
-            s.handle.is_some() && is_settled && quiet_ns.is_some_and(is_long)
+            // A node that was woken for queries waits as long for them, however long its launch took. One that was lost and is back has no arrival.
+            let came_ns = self.came_ns.get(&s.id);
+            let is_here = came_ns.is_none_or(|came_ns| is_long(self.now_ns.saturating_sub(*came_ns)));
+            let is_idle = quiet_ns.is_some_and(is_long) && is_here;
+            s.handle.is_some() && is_settled && is_idle
         };
         let lines = || self.lines.values().filter(|line| line.group.as_ref() == Some(group));
         let has_nodes = of_group.clone().next().is_some();
-        let is_whole = lines().all(|line| line.lost.is_empty() && line.asleep.is_none());
-        has_nodes && is_whole && of_group.all(may_end) && !self.has_paper_clients(group)
+        // A query wakes only the queue of its node: of one group some may sleep and some not.
+        let is_whole = lines().all(|line| line.lost.is_empty() || line.asleep.is_some());
+        let is_awake = lines().any(|line| line.asleep.is_none());
+        has_nodes && is_whole && is_awake && of_group.all(may_end) && !self.has_paper_clients(group)
     }
 
     /// Whether a queue of the group also has the paper's clients, which cannot be ended.
@@ -232,6 +276,7 @@ impl Queue {
     }
 
     fn put_to_sleep(&mut self, group: &Symbol, out: &mut Vec<Action>) {
+        self.expect_late_launches(group);
         let of_group = |s: &&Subscriber| s.group.as_ref() == Some(group) && s.state != State::Lost;
         let ids: Vec<SubscriberId> = self.subscribers.iter().filter(of_group).map(|s| s.id).collect();
         for id in ids {

@@ -50,6 +50,9 @@ pub struct Params {
     /// Interval at which a request for first nodes is repeated, nanoseconds: instances that satisfied it may be about to end, as those of the
     /// day before are.
     pub first_again_ns: i64,
+    /// Time from the request for an instance until its node has joined, at most, nanoseconds. After that a node that joins a queue that sleeps
+    /// was started on purpose.
+    pub launch_ns: i64,
     /// Groups whose first nodes the tickerplant requests, because no node is there that can.
     pub groups: Vec<Symbol>,
     /// When the queues of these groups have their first node.
@@ -76,6 +79,7 @@ impl Default for Params {
             unable_replaced_max: 2,
             need_again_ns: 30_000_000_000,
             first_again_ns: 5_000_000_000,
+            launch_ns: 600_000_000_000,
             groups: Vec::new(),
             wake: Wake::default(),
             idle_ns: i64::MAX,
@@ -282,6 +286,17 @@ pub(super) struct FirstRequest {
     pub at_ns: i64,
 }
 
+/// Launches under way when a queue fell asleep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LateLaunches {
+    /// Number of instances that were to come.
+    pub nodes: usize,
+    /// Those of them that have come and were let go.
+    pub let_go: Vec<Symbol>,
+    /// When they are no longer expected, on the steady clock.
+    pub until_ns: i64,
+}
+
 /// Positions that a live node can have had at the end of a day: from its last known one to the tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenAtEnd {
@@ -330,6 +345,8 @@ pub struct Queue {
     pub(super) first_requests: BTreeMap<Symbol, FirstRequest>,
     /// Groups without a queue whose nodes [`super::QueueEvent::Wake`] has requested. Not kept over a restart.
     pub(super) waking: BTreeSet<Symbol>,
+    /// Launches that were under way when a queue fell asleep. Not kept over a restart: their nodes then stay until the day ends.
+    pub(super) late_launches: BTreeMap<QueueName, LateLaunches>,
     /// Live nodes that end once they have finished the day before, each with the window that it had open at the end of that day.
     pub(super) ending: BTreeMap<SubscriberId, OpenAtEnd>,
     /// When the tip last changed, or queries were announced, on the steady clock; and that tip.
@@ -361,6 +378,7 @@ impl Queue {
             blocked: BTreeSet::new(),
             first_requests: BTreeMap::new(),
             waking: BTreeSet::new(),
+            late_launches: BTreeMap::new(),
             ending: BTreeMap::new(),
             active_ns: i64::MAX,
             active_tip: UpdateIndex::default(),

@@ -54,7 +54,7 @@ class Sleep(NodeScene):
         with Connection(self.port) as h:
             self.assertIn("requested 1 node", str(h.ask(".u.asg.wake[]").v))
         self.whole("the day is there again")
-        self.assertEqual(len(self.launches(group)), 2)
+        self.assertEqual(len(self.launches(group)), 2, "none was launched for the one that ended")
 
     def test_a_request_that_aws_refuses_is_made_again(self):
         group = self.begin("--wake", "first-update")

@@ -21,6 +21,7 @@ class Sleeper(GroupCluster):
 
     sleeps = ()
     least = 0
+    launches = ()
 
     def setUp(self):
         self.fleet_port = reserve_port()
@@ -28,7 +29,7 @@ class Sleeper(GroupCluster):
         super().setUp()
         node = (binary(), "rdb", f"127.0.0.1:{self.port}", "-p", "0", *SMALL)
         at = ("-p", f"127.0.0.1:{self.fleet_port}", "--group", "rdb", "--min", self.least, "--max", 8)
-        self.fleet = self.start("fleet", "fleet", *at, "--", *node)
+        self.fleet = self.start("fleet", "fleet", *at, *self.launches, "--", *node)
         self.fleet.wait_for(r"answers at port")
 
     def rows_and_windows(self):
@@ -138,7 +139,10 @@ class IdleOff(Sleeper):
     def test_an_idle_cluster_ends_and_an_update_brings_a_node_for_each_window(self):
         self.fill()
         nodes = len(self.states())
+        launched = self.launched()
         self.comes_to_rest("nothing has happened for so long")
+        self.assertEqual(self.launched(), launched, "no instance is launched for one that ends")
+        self.assertNotIn("starting its replacement", self.fleet.printed())
         self.publish(1)
         self.whole("the day is there again")
         self.assertGreaterEqual(len(self.states()), nodes)
@@ -160,6 +164,49 @@ class IdleOff(Sleeper):
         # Each look queries every node.
         self.eventually(lambda: (self.rows_and_windows(), min(ages()) > 10_000_000_000)[1], "it is older than --idle-off")
         self.assertEqual(self.states(), here)
+
+
+class SlowLaunches(Sleeper):
+    """An instance takes longer to launch than the cluster takes to fall asleep."""
+
+    sleeps = ("--idle-off", "2s")
+    launches = ("--launch-delay", "6s")
+
+    def test_an_instance_that_was_still_launching_ends_as_its_node_joins(self):
+        self.call("set", kdb.sym("rdb"), kdb.long(1))
+        self.joined(1)
+        while self.description()["desired"].v < 2:
+            self.publish(5)
+            self.in_step()
+        self.assertEqual(self.states(), ["live"], "its successor is on its way")
+        self.tp.wait_for("the queue sleeps")
+        self.tp.wait_for("its instance was requested before the queue fell asleep")
+        self.comes_to_rest("the successor has ended too")
+        self.publish(1)
+        self.whole("the day is there again")
+
+
+class LogAway(Sleeper):
+    """The directory of the log is moved away while the cluster sleeps."""
+
+    sleeps = ("--wake", "first-query", "--idle-off", "4s")
+
+    def test_a_cluster_that_wakes_without_its_log_says_so_and_has_everything_once_it_is_back(self):
+        with Connection(self.port) as h:
+            h.ask(".u.asg.wake[]")
+        self.publish(40)
+        self.whole("the nodes have the day")
+        self.comes_to_rest("nothing has happened for so long")
+        away = self.logs.with_name("away")
+        self.logs.rename(away)
+        with Connection(self.port) as h:
+            h.ask(".u.asg.wake[]")
+        self.joined(1)
+        self.tp.wait_for("(cannot open|No such file|entity not found)")
+        self.assertNotEqual(self.rows_and_windows()[0], self.acknowledged)
+        away.rename(self.logs)
+        self.whole("the log is back, and nothing is missing")
+        self.assertNotIn("panicked", self.tp.printed())
 
 
 class FirstQuery(Sleeper):

@@ -88,6 +88,23 @@ fn a_day_whose_tickerplant_is_killed_is_proved() {
 }
 
 #[test]
+fn a_day_whose_cluster_went_to_zero_and_was_woken_is_proved() {
+    let directory = Directory::new("demo-sleep");
+    let output = demo(&directory, "0.2", "2000", &["--sleep"]).output().expect("the demo runs");
+    let words = String::from_utf8_lossy(&output.stderr);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {words}"));
+    assert!(output.status.success(), "{words}\n{report:#}");
+    assert_eq!((&report["proved"], &report["tip"]), (&Json::from(true), &Json::from(24_000)));
+    assert_eq!(report["nodes_left"], 0);
+    let slept = &report["slept"];
+    assert!(slept["nodes"].as_u64() > Some(1) && slept["answered_ns"].as_u64() > Some(0), "{slept}");
+    assert!(slept["said"].as_str().is_some_and(|said| said.contains("then the log is replayed")), "{slept}");
+    // Of an earlier draining, or of the end that their fleet gives to nodes: no instance was launched in their place.
+    let fleet = std::fs::read_to_string(directory.path().join("fleet.log")).expect("its output");
+    assert!(!fleet.contains("starting its replacement"), "{fleet}");
+}
+
+#[test]
 fn an_uncovered_window_is_named() {
     let directory = Directory::new("demo-miss");
     let output = demo(&directory, "0.1", "4000", &["--max-nodes", "2"]).output().expect("the demo runs");

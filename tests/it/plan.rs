@@ -78,6 +78,17 @@ fn a_page_and_plots_are_written() {
 }
 
 #[test]
+fn a_cluster_that_sleeps_is_planned_beside_the_one_that_is_awake() {
+    let plan = answer(&["--type", "t3a.medium", "--wake", "first-query", "--queries", "09:00-18:00"]);
+    let (awake, asleep) = (&plan["cases"][0], &plan["sleep"][0]);
+    assert_eq!(asleep["awake_usd"], awake["cost_usd"]);
+    let hours = |of: &Value, name: &str| of[name].as_f64().expect("a number");
+    assert!((hours(asleep, "zero_hours") - 9.0).abs() < 0.1, "{asleep}");
+    assert!(hours(asleep, "node_hours") < hours(awake, "node_hours") - 8.9, "{asleep}");
+    assert!(hours(asleep, "first_answer_s") > 60.0, "the lead time, and then the replay: {asleep}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_in_words() {
     let directory = Directory::new("plan-wrong");
     let file = |name: &str, text: &str| {
@@ -87,6 +98,8 @@ fn what_makes_no_sense_is_refused_in_words() {
     };
     let (unsorted, negative) = (file("unsorted.csv", "09:00,5\n08:00,5\n"), file("negative.csv", "09:00,-5\n"));
     let (prices, log) = (file("prices.toml", "date = \"d\"\nsource = \"s\"\ntype = []\n"), file("sym", "no log"));
+    let closed = "zone = \"UTC\"\nopen = \"09:00\"\nclose = \"16:30\"\nend = \"17:00\"\nweekdays = []\n";
+    let (closed, empty) = (file("closed.toml", closed), file("empty.csv", "09:00,5\n10:00,\n"));
     for (arguments, code, words) in [
         (&["--day", &unsorted][..], 2, "line 2: 08:00 is not after 09:00 of line 1"),
         (&["--day", &negative], 2, "line 1: -5 is no volume"),
@@ -106,6 +119,13 @@ fn what_makes_no_sense_is_refused_in_words() {
         (&["--log", &log, "--day", &unsorted], 2, "cannot be used with"),
         (&["--html", "/no/such/place/plan.html"], 2, "--html: /no/such/place is no directory"),
         (&["--risk-days", "100000", "--risk"], 2, "days in all"),
+        (&["--wake", "noon"], 2, "use schedule, first-update, first-query or calendar"),
+        (&["--wake", "calendar"], 2, "--wake calendar needs --calendar FILE"),
+        (&["--wake", "calendar", "--calendar", &closed], 2, "the market never opens: weekdays is empty"),
+        (&["--queries", "09:00-18:00"], 2, "--queries is for --wake and --idle-off"),
+        (&["--wake", "first-query", "--queries", "18:00-09:00"], 2, "the first time must be before the second"),
+        (&["--idle-off", "0s"], 2, "a cluster would end at once"),
+        (&["--day", &empty], 2, "line 2: the volume is missing"),
     ] {
         let (exit, complaint) = refused(arguments);
         assert!(exit == Some(code) && complaint.contains(words), "{arguments:?}: {exit:?} {complaint}");

@@ -20,6 +20,14 @@ pub fn command() -> Command {
         .arg(count("fills", "0", "Number of times other processes fill a node's memory"))
         .arg(count("twins", "0", "Number of processes that start with the first node's name"))
         .arg(count("too-long", "0", "Number of published updates that are too long for the first node"))
+        .arg(count("idles", "0", "Number of times a cluster is idle for long enough to sleep"))
+        .arg(count("wakes", "0", "Number of calls of .u.asg.wake[]; with any, no update wakes a queue"))
+        .arg(count("written", "0", "Number of calls of .u.asg.written"))
+        .arg(count(
+            "reports",
+            "0",
+            "Number of status reports of nodes, of which the end of a live node after a day depends",
+        ))
         .arg(
             Arg::new("seconds")
                 .long("seconds")
@@ -42,6 +50,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         fills: count("fills"),
         twins: count("twins"),
         too_long: count("too-long"),
+        idles: count("idles"),
+        wakes: count("wakes"),
+        written: count("written"),
+        reports: count("reports"),
     };
     let time = matches.get_one::<u64>("seconds").copied().map(Duration::from_secs);
     elastick::metrics::bugs::make_fatal();

@@ -62,6 +62,8 @@ impl Healer {
 /// Returns the next act. Time passes only if nothing else can happen, and a further node is launched only if a queue still lacks one after that.
 fn next(model: &Model, state: &State) -> Result<Option<Act>, String> {
     let acts = model.acts(state)?;
+    let tick = model.tick_of(state)?;
+    let is_asleep = |number: u8| tick.asleep.contains(&model.context.queue_of(number));
     let rank = |act: &Act| match act {
         Act::TickStarts | Act::Drain(_) | Act::TwinEnds => 0,
         Act::TickSeesEnd(..) => 1,
@@ -69,9 +71,13 @@ fn next(model: &Model, state: &State) -> Result<Option<Act>, String> {
         Act::Down(..) => 3,
         Act::Up(..) => 4,
         Act::Turn(_) => 5,
+        // A sleeping queue gets its nodes once it is woken.
+        Act::Launch(number) if is_asleep(*number) => u8::MAX,
         Act::Launch(_) => 6,
         Act::Connect(_) => 7,
-        Act::TimePasses => 8,
+        Act::Report(..) => 8,
+        Act::TimePasses => 9,
+        Act::Wake => 10,
         _ => u8::MAX,
     };
     let first = acts.into_iter().filter(|act| rank(act) < u8::MAX).min_by_key(rank);

@@ -2,6 +2,8 @@
 
 use crate::tick::plain;
 use bytes::Bytes;
+use elastick::protocol::FromNode;
+use elastick::queue::{Date, Status, UpdateIndex};
 use proto::{Endian, FrameReader, Header, Limits, MessageKind, View};
 use std::collections::HashMap;
 
@@ -24,6 +26,33 @@ impl Messages {
         self.all.push(message.clone());
         self.numbers.insert(message, number);
         number
+    }
+
+    /// Returns the number of the status report of a node that expects this update of a day next and was queried long ago.
+    ///
+    /// # Errors
+    /// It cannot be encoded.
+    pub fn report(&mut self, next: Option<u64>, date: Option<i32>) -> Result<u32, String> {
+        let (next, date) = (next.map(UpdateIndex), date.map(Date));
+        let status = Status { next, date, quiet_ns: Some(i64::MAX - 1), ..Status::default() };
+        let mut bytes = Vec::new();
+        FromNode::Status(status).append(&mut bytes).map_err(|error| error.to_string())?;
+        Ok(self.number(bytes.into()))
+    }
+
+    /// Returns a status report of a node that was queried long ago, as its receiver gets it.
+    ///
+    /// # Errors
+    /// As [`Messages::report`].
+    pub fn status(&mut self) -> Result<(Header, Vec<u8>), String> {
+        let number = self.report(None, None)?;
+        self.get(number).ok_or_else(|| "no such message".to_string())
+    }
+
+    /// Returns whether a message is a status report.
+    pub fn is_report(&self, number: u32) -> bool {
+        let bytes = usize::try_from(number).ok().and_then(|number| self.all.get(number));
+        bytes.and_then(|bytes| name(bytes)).is_some_and(|name| name == b".u.asg.status")
     }
 
     /// Splits output of one end into whole messages and returns their numbers.

@@ -39,9 +39,22 @@ pub struct Bounds {
     pub twins: u8,
     /// Updates, among those above, that exceed the first node's limits, so that it cannot receive them.
     pub too_long: u8,
+    /// Times at which nothing has happened for as long as lets a group sleep.
+    pub idles: u8,
+    /// Calls of `.u.asg.wake[]`. With any, no update wakes a queue.
+    pub wakes: u8,
+    /// Calls of `.u.asg.written`.
+    pub written: u8,
+    /// Status reports of nodes; of them depends when the live node ends after a day.
+    pub reports: u8,
 }
 
 impl Bounds {
+    /// Whether the tickerplant knows the nodes' fleet, so that queues sleep.
+    fn sleeps(&self) -> bool {
+        [self.idles, self.wakes, self.written, self.reports].iter().any(|count| *count > 0)
+    }
+
     /// # Errors
     /// A bound that exceeds what a model can have, with the limit.
     fn fit(&self) -> Result<(), String> {
@@ -61,6 +74,10 @@ impl Bounds {
             ("filled nodes", self.fills, MAX),
             ("processes of another's name", self.twins, MAX),
             ("updates that are too long", self.too_long, MAX),
+            ("idle times", self.idles, MAX),
+            ("calls that wake queues", self.wakes, MAX),
+            ("calls of a write-down process", self.written, MAX),
+            ("status reports", self.reports, MAX),
         ];
         match counts.iter().find(|(_, count, most)| count > most) {
             Some((what, count, most)) => Err(format!("{count} {what}: a model has at most {most}")),

@@ -1,6 +1,7 @@
 //! A model's node: production's ingest with its store, over successive processes at one place.
 
 use super::parts::Part;
+use super::tick::GROUP;
 use super::updates::{self, FIRST_DATE, ROWS, Rom, Tips, number};
 use super::{Context, TWIN};
 use crate::clock::{Virtual, VirtualClock};
@@ -112,6 +113,8 @@ pub struct Node {
     starts: u8,
     /// With a second process of the same name in the model, each start counts as a process of its own; otherwise starts are not distinguished.
     has_twin: bool,
+    /// Queues sleep, so that nodes name their fleet.
+    sleeps: bool,
     queue: String,
     /// Updates that are too long for the place's server.
     too_long: Vec<i64>,
@@ -148,8 +151,8 @@ impl Node {
             node: self.name(),
             queue: self.queue.clone(),
             port: 6000,
-            group: String::new(),
-            instance: String::new(),
+            group: if self.sleeps { GROUP.to_string() } else { String::new() },
+            instance: if self.sleeps { self.name() } else { String::new() },
             process: if self.has_twin {
                 format!("{}-{}-{}", self.place, self.life, self.starts)
             } else {
@@ -346,6 +349,7 @@ impl Part for Node {
             life: 0,
             starts: 0,
             has_twin: context.bounds.twins > 0,
+            sleeps: context.bounds.sleeps(),
             queue: String::new(),
             too_long: Vec::new(),
             process: None,

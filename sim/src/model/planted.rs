@@ -4,8 +4,21 @@ use super::{Bounds, Failure, check};
 use crate::mutants::{Defect, plant};
 
 /// Smallest bounds: two nodes of one queue, one update, no faults.
-const SMALLEST: Bounds =
-    Bounds { nodes: [2, 0], updates: 1, crashes: 0, cuts: 0, rolls: 0, day_ends: 0, fills: 0, twins: 0, too_long: 0 };
+const SMALLEST: Bounds = Bounds {
+    nodes: [2, 0],
+    updates: 1,
+    crashes: 0,
+    cuts: 0,
+    rolls: 0,
+    day_ends: 0,
+    fills: 0,
+    twins: 0,
+    too_long: 0,
+    idles: 0,
+    wakes: 0,
+    written: 0,
+    reports: 0,
+};
 
 fn finds(defect: Defect, bounds: Bounds) {
     plant(Some(defect));
@@ -91,4 +104,14 @@ fn health_counts_disconnected_nodes() {
 #[test]
 fn an_update_that_cannot_be_received_and_is_taken_for_a_broken_connection() {
     finds(Defect::UnreadableForgotten, Bounds { nodes: [1, 0], updates: 2, too_long: 1, ..SMALLEST });
+}
+
+#[test]
+fn more_that_counts_as_written_down_than_was() {
+    finds(Defect::WrittenTooFar, Bounds { updates: 2, rolls: 1, written: 1, ..SMALLEST });
+}
+
+#[test]
+fn a_queue_that_wakes_up_without_what_its_nodes_held() {
+    finds(Defect::SleepsUncovered, Bounds { nodes: [1, 0], idles: 1, wakes: 1, ..SMALLEST });
 }

@@ -58,16 +58,17 @@ fn node_agrees(tick: &tick::Facts, row: Option<&Row>, node: &node::Facts) -> Res
 }
 
 /// A node may end by itself only after a day's end, and with nothing of the current day: those rows would be missing until rebuilt from the
-/// log. `node` is its state just before, as a node clears its rows first.
+/// log. `node` is its state just before, as a node clears its rows first. Where queues `sleep`, their nodes end at any time, but are out of the
+/// table by then.
 ///
 /// # Errors
 /// The window it takes with it, or that no day has ended.
-pub fn may_end(tick: &tick::Facts, node: &node::Facts) -> Result<(), String> {
+pub fn may_end(tick: &tick::Facts, node: &node::Facts, sleeps: bool) -> Result<(), String> {
     let name = &node.name;
-    if tick.day == 0 {
+    if tick.day == 0 && !sleeps {
         return Err(format!("{name} has itself ended, and no day has ended"));
     }
-    if let Some(held) = node.windows.first().filter(|_| node.day.is_none_or(|day| day >= tick.day)) {
+    if let Some(held) = node.windows.first().filter(|_| !sleeps && node.day.is_none_or(|day| day >= tick.day)) {
         return Err(format!("{name} has itself ended with {:?} of the day that goes on", held.window));
     }
     match tick.rows.iter().filter(|row| row.node == *name).flat_map(|row| &row.held).next() {
@@ -185,7 +186,8 @@ impl Model {
                     windows.push((node.name.clone(), window, held.open));
                 }
             }
-            holdings::tile(queue, windows, 0, tip).map_err(|broken| broken.0)?;
+            let written = usize::try_from(tick.written).unwrap_or(usize::MAX);
+            holdings::tile(queue, windows, written, tip).map_err(|broken| broken.0)?;
         }
         Ok(())
     }
@@ -215,17 +217,20 @@ mod tests {
     #[test]
     fn a_node_may_terminate_with_rows_of_the_previous_day() {
         let other = table(1, "a1", 0..2);
-        assert_eq!(may_end(&other, &holding(Some(0), Some(0..2))), Ok(()));
-        assert_eq!(may_end(&other, &holding(None, None)), Ok(()));
+        assert_eq!(may_end(&other, &holding(Some(0), Some(0..2)), false), Ok(()));
+        assert_eq!(may_end(&other, &holding(None, None), false), Ok(()));
     }
 
     #[test]
     fn a_node_may_not_end_in_its_day() {
         let other = table(1, "a1", 0..2);
-        assert!(may_end(&other, &holding(Some(1), Some(2..3))).is_err(), "it holds a window of today");
+        assert!(may_end(&other, &holding(Some(1), Some(2..3)), false).is_err(), "it holds a window of today");
         let own = table(1, "a0", 0..2);
-        assert!(may_end(&own, &holding(None, None)).is_err(), "it has cleared what the table says it holds");
+        assert!(may_end(&own, &holding(None, None), false).is_err(), "it has cleared what the table says it holds");
         let first_day = tick::Facts::default();
-        assert!(may_end(&first_day, &holding(None, None)).is_err(), "no day has ended");
+        assert!(may_end(&first_day, &holding(None, None), false).is_err(), "no day has ended");
+        let today = holding(Some(0), Some(0..2));
+        assert_eq!(may_end(&first_day, &today, true), Ok(()), "its queue sleeps");
+        assert!(may_end(&table(0, "a0", 0..2), &today, true).is_err(), "its queue does not know that it sleeps");
     }
 }

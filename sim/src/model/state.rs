@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// Remaining events, four bits for each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Left(u32);
+pub struct Left(u64);
 
 /// Kind of event whose number is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +18,18 @@ pub enum Kind {
     Fill,
     Twin,
     TooLong,
+    Idle,
+    Wake,
+    Written,
+    Report,
 }
 
 impl Left {
     pub fn of(bounds: &Bounds) -> Left {
         let Bounds { updates, crashes, cuts, rolls, day_ends, fills, twins, too_long, .. } = *bounds;
-        let all = [updates, crashes, cuts, rolls, day_ends, fills, twins, too_long];
-        Left(all.iter().rev().fold(0, |left, count| left << 4 | u32::from(*count & 15)))
+        let Bounds { idles, wakes, written, reports, .. } = *bounds;
+        let all = [updates, crashes, cuts, rolls, day_ends, fills, twins, too_long, idles, wakes, written, reports];
+        Left(all.iter().rev().fold(0, |left, count| left << 4 | u64::from(*count & 15)))
     }
 
     pub fn has(self, kind: Kind) -> bool {

@@ -19,6 +19,14 @@ pub enum Act {
     /// Publishes an update that the first node cannot receive.
     PublishTooLong,
     DayEnds,
+    /// Nothing happens for so long that queues sleep.
+    Idle,
+    /// A client announces queries.
+    Wake,
+    /// A write-down process has all updates before this one.
+    Written(u8),
+    /// The node reports its status.
+    Report(u8, u8),
     TimePasses,
     Launch(u8),
     Connect(u8),
@@ -45,6 +53,24 @@ pub enum Act {
     /// The connection breaks; the node or the tickerplant notices first.
     CutAtNode(u8, u8),
     CutAtTick(u8, u8),
+}
+
+/// Returns the kind of event whose number an act lowers.
+fn spent(act: Act) -> Option<Kind> {
+    match act {
+        Act::Publish | Act::PublishAndDie | Act::PublishTooLong => Some(Kind::Update),
+        Act::DayEnds => Some(Kind::DayEnd),
+        Act::Full(_) => Some(Kind::Roll),
+        Act::Idle => Some(Kind::Idle),
+        Act::Wake => Some(Kind::Wake),
+        Act::Written(_) => Some(Kind::Written),
+        Act::Report(..) => Some(Kind::Report),
+        Act::Fill(_) => Some(Kind::Fill),
+        Act::TwinComes => Some(Kind::Twin),
+        Act::CutAtNode(..) | Act::CutAtTick(..) => Some(Kind::Cut),
+        Act::TickDies | Act::UpAndDie(..) | Act::Restart(_) | Act::Go(_) => Some(Kind::Crash),
+        _ => None,
+    }
 }
 
 /// All known states of a model's processes.
@@ -106,6 +132,12 @@ impl Model {
         may(tick.up && left.has(Kind::DayEnd), Act::DayEnds);
         may(tick.up && left.has(Kind::Crash), Act::TickDies);
         may(tick.up && tick.waits, Act::TimePasses);
+        may(tick.up && !tick.waits && left.has(Kind::Idle), Act::Idle);
+        may(tick.up && (left.has(Kind::Wake) || !tick.asleep.is_empty()), Act::Wake);
+        let tip = tick.tips.get(tick.day).copied().unwrap_or(0);
+        for next in 1..=tip {
+            may(tick.up && left.has(Kind::Written) && u64::from(next) > tick.written, Act::Written(next));
+        }
         let (nodes, all) = self.context.places();
         for (number, place) in (0..).zip(&state.places).filter(|(number, _)| *number < all || *number == TWIN) {
             let node = self.node_of(place)?;
@@ -136,6 +168,10 @@ impl Model {
                 may(wire.node && !wire.down.is_empty() && !node.comes_round, Act::Down(number, side));
                 may(wire.node && !wire.tick, Act::NodeSeesEnd(number, side));
                 let whole = wire.node && wire.tick && left.has(Kind::Cut);
+                let is_awaited = tick.ending.contains(&node.name);
+                let reports = wire.node && wire.tick && node.day.is_some() && !node.comes_round;
+                let is_sent = wire.up.iter().any(|message| self.context.messages.is_report(*message));
+                may(reports && !is_sent && (left.has(Kind::Report) || is_awaited), Act::Report(number, side));
                 may(whole, Act::CutAtNode(number, side));
                 may(whole, Act::CutAtTick(number, side));
             }
@@ -149,17 +185,7 @@ impl Model {
     /// As [`Parts::step`].
     pub fn step(&mut self, state: &State, act: Act) -> Result<State, String> {
         let mut next = *state;
-        let spent = match act {
-            Act::Publish | Act::PublishAndDie | Act::PublishTooLong => Some(Kind::Update),
-            Act::DayEnds => Some(Kind::DayEnd),
-            Act::Full(_) => Some(Kind::Roll),
-            Act::Fill(_) => Some(Kind::Fill),
-            Act::TwinComes => Some(Kind::Twin),
-            Act::CutAtNode(..) | Act::CutAtTick(..) => Some(Kind::Cut),
-            Act::TickDies | Act::UpAndDie(..) | Act::Restart(_) | Act::Go(_) => Some(Kind::Crash),
-            _ => None,
-        };
-        if let Some(kind) = spent {
+        if let Some(kind) = spent(act) {
             next.left = next.left.without(kind);
         }
         let place = |number: u8, side: u8| number.saturating_mul(2).saturating_add(side);
@@ -175,6 +201,7 @@ impl Model {
             }
             Act::DayEnds => self.tick(&mut next, &tick::Input::DayEnds)?,
             Act::TimePasses => self.tick(&mut next, &tick::Input::TimePasses)?,
+            Act::Idle | Act::Wake | Act::Written(_) | Act::Report(..) => self.sleep(&mut next, act)?,
             Act::TickDies => self.tick_dies(&mut next, &tick::Input::Dies)?,
             Act::PublishAndDie => {
                 next.left = next.left.without(Kind::Crash);
@@ -235,6 +262,25 @@ impl Model {
             Act::Go(number) => self.node_dies(&mut next, number, &node::Input::Goes)?,
         }
         Ok(next)
+    }
+
+    /// Steps an act of sleep; none other changes anything.
+    fn sleep(&mut self, state: &mut State, act: Act) -> Result<(), String> {
+        match act {
+            Act::Idle => self.tick(state, &tick::Input::Idle),
+            Act::Wake => self.tick(state, &tick::Input::Wake),
+            Act::Written(index) => self.tick(state, &tick::Input::Written(index)),
+            Act::Report(number, side) => {
+                let node = state.places.get(usize::from(number)).map(|place| self.node_of(place)).transpose()?;
+                let open = node.as_ref().and_then(|node| Some(node.windows.iter().find(|held| held.open)?.window.end));
+                let day = node.and_then(|node| i32::try_from(node.day?).ok());
+                let date = day.map(|day| updates::FIRST_DATE.saturating_add(day));
+                let report = self.context.messages.report(open, date)?;
+                self.change(state, number, side, |wire| wire.up.push(report));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn change(&mut self, state: &mut State, number: u8, side: u8, change: impl FnOnce(&mut Wire)) {
@@ -319,7 +365,8 @@ impl Model {
         let Some(place) = state.places.get_mut(usize::from(number)) else { return Ok(()) };
         let (to, output) = self.nodes.step(place.node, input, &mut self.context)?;
         if output.ended {
-            rules::may_end(self.ticks.facts(tick)?, self.nodes.facts(place.node)?)?;
+            let sleeps = self.context.bounds.sleeps();
+            rules::may_end(self.ticks.facts(tick)?, self.nodes.facts(place.node)?, sleeps)?;
         }
         place.node = to;
         let mut wires = self.wires.get(place.wires);
@@ -363,6 +410,10 @@ impl Model {
                 "an update is logged, and the tickerplant is killed before it publishes it".to_string()
             }
             Act::DayEnds => "the day ends".to_string(),
+            Act::Idle => "nothing happens for so long that queues sleep".to_string(),
+            Act::Wake => "a client announces queries".to_string(),
+            Act::Written(next) => format!("the updates before {next} are written down"),
+            Act::Report(number, _) => format!("{} reports its status", name(number)),
             Act::TimePasses => "time passes, and the next grace is over".to_string(),
             Act::Launch(number) => format!("a node is launched in the place of {}", name(number)),
             Act::Connect(number) => format!("{} connects", name(number)),

@@ -1,9 +1,9 @@
 //! The model's tickerplant: production's service with its disk, across crashes and restarts.
 
-use super::Context;
 use super::links::{LinkAction, ModelLinks, conn, place};
 use super::parts::Part;
 use super::updates::{self, DAYS, FIRST_DATE, LOG_DIR, TABLE, Tips, log_path};
+use super::{Bounds, Context};
 use crate::audit::queues;
 use crate::clock::{Virtual, VirtualClock};
 use crate::disk::{Storage, TICK_HOST};
@@ -11,14 +11,16 @@ use crate::hosts;
 use crate::mutants::tick as mutants;
 use crate::process::Process;
 use crate::rng::Rng;
-use elastick::config::{Damage, Durability, Limits, RequiredMount, units};
+use elastick::config::{Damage, Durability, Limits, RequiredMount, Wake, units};
+use elastick::net::message;
 use elastick::queue::{self, Date, Params, Queue, State};
 use elastick::table::vector::Attr;
 use elastick::table::{Schema, Sym, schema::ColumnSchema, symbol};
 use elastick::tick::core::schema::Tables;
+use elastick::tick::node_fleet::NodeFleet;
 use elastick::tick::plant::{Plant, PlantOptions, shape};
 use elastick::tick::service::TickService;
-use proto::{Endian, Header, MessageKind};
+use proto::{Endian, Header, MessageKind, Writer};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +36,12 @@ pub enum Input {
     /// The publisher sends the next update.
     Publish,
     DayEnds,
+    /// Nothing has happened for as long as lets a group sleep, and each node reports that no client has queried it.
+    Idle,
+    /// A client announces queries.
+    Wake,
+    /// A write-down process has all updates before this one.
+    Written(u8),
     /// Time passes until the next node's grace period ends.
     TimePasses,
     /// Killed; its disk keeps everything written.
@@ -71,11 +79,23 @@ pub struct Facts {
     pub rows: Vec<Row>,
     /// For each queue, start of the open window, and whether it has lost windows.
     pub lines: Vec<(String, u64, bool)>,
+    /// Queues that sleep.
+    pub asleep: Vec<String>,
+    /// Names of live nodes that end once they have finished the day before.
+    pub ending: Vec<String>,
+    /// The index before which a write-down process has all updates.
+    pub written: u64,
     pub broken: Option<String>,
 }
 
 /// The publisher's place.
 const PUBLISHER: u8 = 200;
+/// The place of clients that wake queues, and of the write-down process.
+const OPERATOR: u8 = 201;
+/// The group of all nodes, where queues sleep.
+pub const GROUP: &str = "g";
+/// Time after which an idle group sleeps.
+const IDLE: Duration = Duration::from_secs(3600);
 const STEP: Duration = Duration::from_millis(1);
 /// Noon of the first day.
 const NOON: Duration = Duration::from_secs(946_684_800 + 9_821 * 86_400 + 43_200);
@@ -91,7 +111,27 @@ pub struct Tick {
     now: Duration,
     /// Updates of each day that were acknowledged to the publisher.
     acknowledged: Tips,
+    /// The index before which the write-down process has said that it has all updates, by day.
+    said: Tips,
+    bounds: Bounds,
     broken: Option<String>,
+}
+
+/// Returns the queue's parameters.
+fn params(bounds: &Bounds) -> Params {
+    // Repeated requests would make the state space infinite.
+    let params = Params { need_again_ns: i64::MAX, ..Params::default() };
+    if !bounds.sleeps() {
+        return params;
+    }
+    Params {
+        groups: vec![GROUP.as_bytes().to_vec()],
+        wake: if bounds.wakes > 0 { Wake::FirstQuery } else { Wake::FirstUpdate },
+        idle_ns: i64::try_from(IDLE.as_nanos()).unwrap_or(i64::MAX),
+        first_again_ns: i64::MAX,
+        companions_ns: 0,
+        ..params
+    }
 }
 
 fn codec() -> proto::Limits {
@@ -116,6 +156,9 @@ impl Tick {
         self.process = Process::new(self.storage.of(TICK_HOST, self.starts), &self.clock);
         self.enter();
         let limits = Limits { log_read_chunk_bytes: 1 << 20, log_buffer_bytes: 64 << 10, ..Limits::default() };
+        // Nodes of the model are launched at any time: requests for them go nowhere.
+        let nodes = self.bounds.sleeps().then(|| NodeFleet::start(&self.process.env, Vec::new(), IDLE));
+        let nodes = nodes.transpose().map_err(|error| error.to_string())?;
         let options = PlantOptions {
             src: "sym".to_string(),
             dir: Some(PathBuf::from(LOG_DIR)),
@@ -134,12 +177,11 @@ impl Tick {
             today: None,
             block_writes: false,
             coerce: false,
-            nodes: None,
+            nodes,
             calendar: None,
             secret: None,
             limits,
-            // Repeated requests would make the state space infinite.
-            queue: Params { need_again_ns: i64::MAX, ..Params::default() },
+            queue: params(&self.bounds),
         };
         for path in mutants::lost_files(self.storage.paths()) {
             self.storage.remove(&path);
@@ -153,6 +195,7 @@ impl Tick {
         self.service = Some(service.map_err(|error| error.to_string())?);
         self.links = ModelLinks::new(&self.clock);
         self.links.open(conn(PUBLISHER));
+        self.links.open(conn(OPERATOR));
         Ok(())
     }
 
@@ -176,6 +219,46 @@ impl Tick {
         self.handle(PUBLISHER, &header, &body);
     }
 
+    /// A client or a node sends a call.
+    fn call(&mut self, from: u8, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), String> {
+        let call = message::message(MessageKind::Async, write).map_err(|error| error.to_string())?;
+        let body = call.get(proto::HEADER_BYTES..).unwrap_or_default().to_vec();
+        let header = Header {
+            endian: Endian::Little,
+            kind: MessageKind::Async,
+            compression: proto::Compression::None,
+            total_bytes: call.len() as u64,
+        };
+        self.handle(from, &header, &body);
+        Ok(())
+    }
+
+    fn written(&mut self, next: u8) -> Result<(), String> {
+        let day = self.day();
+        if let Some(said) = self.said.get_mut(day) {
+            *said = next.max(*said);
+        }
+        let date = FIRST_DATE.saturating_add(i32::try_from(day).unwrap_or(0));
+        self.call(OPERATOR, |writer| {
+            writer.list_head(3);
+            writer.symbol(b".u.asg.written");
+            writer.atom_date(date);
+            writer.atom_long(i64::from(next));
+        })
+    }
+
+    /// All nodes report, after a time in which nothing happened, that no client has queried them.
+    fn idle(&mut self, context: &mut Context) -> Result<(), String> {
+        self.now = self.now.saturating_add(IDLE);
+        self.enter();
+        let places: Vec<u8> = self.links.places().filter(|place| self.has_subscriber(*place)).collect();
+        for place in places {
+            let (header, body) = context.messages.status()?;
+            self.handle(place, &header, &body);
+        }
+        Ok(())
+    }
+
     /// Ends the event-loop iteration and runs the work of other threads.
     fn settle(&mut self, context: &mut Context) -> Vec<TickOutput> {
         let mut outputs = Vec::new();
@@ -186,6 +269,7 @@ impl Tick {
             for wish in actions {
                 match wish {
                     LinkAction::Send(to, bytes) if place(to) == PUBLISHER => self.acknowledged_by(&bytes),
+                    LinkAction::Send(to, _) if place(to) == OPERATOR => {}
                     LinkAction::Send(to, bytes) => {
                         outputs.extend(
                             context.messages.cut(&bytes).into_iter().map(|m| TickOutput::Message(place(to), m)),
@@ -273,6 +357,13 @@ impl Tick {
                     service.plant.end_of_day(true, &mut self.links).map_err(|error| error.to_string())?;
                 }
             }
+            Input::Idle => self.idle(context)?,
+            Input::Wake => self.call(OPERATOR, |writer| {
+                writer.list_head(2);
+                writer.symbol(b".u.asg.wake");
+                writer.null();
+            })?,
+            Input::Written(next) => self.written(*next)?,
             Input::TimePasses => {
                 let deadline = self.service.as_ref().and_then(|service| service.plant.queue_deadline());
                 let wait =
@@ -317,7 +408,7 @@ impl Tick {
             let Some(bytes) = self.storage.read(&path, 0).filter(|bytes| !bytes.is_empty()) else { continue };
             let journal = queue::journal::read(&bytes).map_err(|error| error.to_string())?;
             let date = Date(FIRST_DATE.saturating_add(i32::try_from(day).unwrap_or(0)));
-            let restored = Queue::restore(Params::default(), date, &journal.records);
+            let restored = Queue::restore(params(&self.bounds), date, &journal.records);
             return restored.map(Some).map_err(|error| error.to_string());
         }
         Ok(None)
@@ -326,7 +417,9 @@ impl Tick {
     fn check(&mut self, journalled: &Result<Option<Queue>, String>) {
         let Some(service) = &self.service else { return };
         let queue = service.plant.queue();
+        let said = self.said.get(Tick::day_of(queue.date())).copied().map_or(0, u64::from);
         let broken = match journalled {
+            _ if queue.written().0 > said => Some(format!("{} count as written down, and {said} are", queue.written())),
             _ if !service.plant.is_settled() => Some("the log is behind what was published".to_string()),
             Err(error) => Some(format!("the journal cannot be read: {error}")),
             Ok(None) if !queue.subscribers().is_empty() => Some("there is no journal".to_string()),
@@ -360,7 +453,7 @@ impl Part for Tick {
     type Output = Vec<TickOutput>;
     type Facts = Facts;
 
-    fn new(_: &Context) -> Tick {
+    fn new(context: &Context) -> Tick {
         let storage = Storage::new(Rng::new(1), false);
         let clock = Arc::new(VirtualClock::new(Virtual { elapsed: Duration::ZERO, wall: NOON }));
         Tick {
@@ -372,6 +465,8 @@ impl Part for Tick {
             starts: 0,
             now: Duration::ZERO,
             acknowledged: Tips::default(),
+            said: Tips::default(),
+            bounds: context.bounds,
             broken: None,
         }
     }
@@ -393,7 +488,8 @@ impl Part for Tick {
         self.check(&journalled);
         let mut facts = Facts { tips, broken: self.broken.clone(), ..Facts::default() };
         let open: Vec<u8> = self.links.places().collect();
-        let mut text = format!("{} {tips:?} {:?} {:?} {open:?} ", self.starts, self.acknowledged, self.broken);
+        let said = self.bounds.sleeps().then_some(self.said);
+        let mut text = format!("{} {tips:?} {:?} {:?} {open:?} {said:?} ", self.starts, self.acknowledged, self.broken);
         match &self.service {
             Some(service) => {
                 let queue = service.plant.queue();
@@ -405,6 +501,10 @@ impl Part for Tick {
                 let lines = queue.lines().iter();
                 facts.lines =
                     lines.map(|(name, line)| (name.to_string(), line.open.0, !line.lost.is_empty())).collect();
+                let asleep = queue.lines().iter().filter(|(_, line)| queue.is_asleep(line));
+                facts.asleep = asleep.map(|(name, _)| name.to_string()).collect();
+                facts.ending = queue.ending().map(queue::Subscriber::label).collect();
+                facts.written = queue.written().0;
             }
             None => {
                 if let Ok(Some(queue)) = &journalled {

@@ -2,6 +2,7 @@
 
 use super::DemoOptions;
 use super::cluster::GROUP;
+use super::sleep::IDLE_OFF;
 use super::users::{DemoUsers, HOST};
 use crate::cli::CliError;
 use crate::config::units::Scale;
@@ -9,11 +10,19 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-/// Nodes left after the end of the day.
-pub const MIN_NODES: u32 = 1;
+/// Returns the number of nodes left after the end of the day.
+pub fn min_nodes(options: &DemoOptions) -> u32 {
+    u32::from(!options.sleep)
+}
 
-/// A tickerplant with its log in `logs`, and its schema in `schemas`.
-pub fn tick(options: &DemoOptions, logs: &Path, schemas: &Path, users: &DemoUsers) -> Vec<OsString> {
+/// A tickerplant with its log in `logs`, and its schema in `schemas`. `fleet`: the port of the fleet, if the cluster sleeps.
+pub fn tick(
+    options: &DemoOptions,
+    logs: &Path,
+    schemas: &Path,
+    users: &DemoUsers,
+    fleet: Option<u16>,
+) -> Vec<OsString> {
     let mut arguments = words(&["tick", "sym"]);
     arguments.push(logs.into());
     arguments.extend(words(&[
@@ -26,6 +35,11 @@ pub fn tick(options: &DemoOptions, logs: &Path, schemas: &Path, users: &DemoUser
     arguments.push(schemas.into());
     if options.kill_tick {
         arguments.extend(words(&["--lease", "file:"]));
+    }
+    if let Some(port) = fleet {
+        arguments.extend(words(&["--node-fleet", &format!("{HOST}:{port}/{GROUP}"), "--wake", "first-update"]));
+        let lead_time = format!("{}ms", options.lead_time.as_millis());
+        arguments.extend(words(&["--lead-time", &lead_time, "--idle-off", &format!("{}ms", IDLE_OFF.as_millis())]));
     }
     arguments.extend(member_arguments(users));
     arguments
@@ -40,16 +54,24 @@ fn member_arguments(users: &DemoUsers) -> [OsString; 4] {
     ["-U".into(), users.users.clone().into(), "--cluster-secret-file".into(), users.secret.clone().into()]
 }
 
-/// The fleet, whose nodes connect to these tickerplants.
+/// The fleet at this port, by default any free one. Its nodes connect to these tickerplants.
 pub fn fleet(
     options: &DemoOptions,
     dir: &Path,
     tickerplants: &[u16],
     users: &DemoUsers,
+    port: Option<u16>,
 ) -> Result<Vec<OsString>, CliError> {
     let time = |time: Duration| format!("{}ms", time.as_millis());
-    let mut arguments =
-        words(&["fleet", "-p", &format!("{HOST}:0"), "--group", GROUP, "--min", &MIN_NODES.to_string()]);
+    let mut arguments = words(&[
+        "fleet",
+        "-p",
+        &format!("{HOST}:{}", port.unwrap_or(0)),
+        "--group",
+        GROUP,
+        "--min",
+        &min_nodes(options).to_string(),
+    ]);
     arguments.extend(words(&["--max", &options.max_nodes.to_string(), "--launch-delay", &time(options.lead_time)]));
     arguments.extend(words(&["--grace", "5s", "--output"]));
     arguments.push(dir.join("nodes").into());

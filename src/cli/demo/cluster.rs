@@ -39,6 +39,8 @@ pub struct Cluster {
     fleet: Local,
     /// Connections to the nodes, by port.
     nodes: HashMap<u16, Client>,
+    /// Whether a poll queries the nodes too, which keeps them awake.
+    queries_nodes: bool,
 }
 
 impl Cluster {
@@ -52,7 +54,7 @@ impl Cluster {
         let identity = Identity { instance: "demo".to_string(), group: GROUP.to_string() };
         let fleet = Local::new(users.address(fleet), identity);
         let tickerplant = connect(&users.address(tickerplant), &mut running)?;
-        Ok(Cluster { users, tickerplant, fleet, nodes: HashMap::new() })
+        Ok(Cluster { users, tickerplant, fleet, nodes: HashMap::new(), queries_nodes: true })
     }
 
     pub fn users(&self) -> &DemoUsers {
@@ -66,6 +68,16 @@ impl Cluster {
     pub fn change_over(&mut self, tickerplant: u16) -> Result<(), CliError> {
         self.tickerplant = connect(&self.users.address(tickerplant), &mut || Ok(()))?;
         Ok(())
+    }
+
+    /// Lets polls query the nodes, or leave them alone.
+    pub fn query_nodes(&mut self, is: bool) {
+        self.queries_nodes = is;
+    }
+
+    /// Calls for nodes with `.u.asg.wake[]`.
+    pub fn wake(&mut self) -> Result<Value, CliError> {
+        self.query(".u.asg.wake[]")
     }
 
     /// Polls tickerplant, fleet and nodes.
@@ -88,7 +100,7 @@ impl Cluster {
 
     /// Updates a row with the node's own statistics, because the queue's table has them only once a second.
     fn refresh(&mut self, row: &mut Row) {
-        let Some(port) = row.port.filter(|_| row.state != NodeState::Away) else { return };
+        let Some(port) = row.port.filter(|_| self.queries_nodes && row.state != NodeState::Away) else { return };
         let client = match self.nodes.remove(&port) {
             Some(client) => Some(client),
             None => Client::connect(&self.users.address(port), STATUS_TIMEOUT, Limits::default()).ok(),

@@ -1,13 +1,14 @@
 //! The demo's day: start, watch, prove, end.
 
 use super::DemoOptions;
-use super::arguments::{self, MIN_NODES};
+use super::arguments::{self, min_nodes};
 use super::cluster::{Cluster, ClusterState, NodeAnswer};
 use super::history::{History, Poll, node_state};
 use super::processes::{Directory, Process, number_after};
 use super::proof::{self, Held};
 use super::queue_table;
 use super::report::Report;
+use super::sleep::{Call, Slept, free_port};
 use super::standby::{Standby, TakeOver};
 use super::users::{DemoUsers, GUEST};
 use crate::cli::CliError;
@@ -82,14 +83,15 @@ impl Day {
             )));
         }
         let users = DemoUsers::create(dir)?;
-        let tick = arguments::tick(options, &logs, &schemas, &users);
+        let known_port = if options.sleep { Some(free_port()?) } else { None };
+        let tick = arguments::tick(options, &logs, &schemas, &users, known_port);
         let output = dir.join("tickerplant.out");
         let mut tickerplant = Process::start("tickerplant", dir, Some(&output), &tick)?;
         let port = number_after(&mut tickerplant, &output, "listening on")?;
         let standby = if options.kill_tick { Some(Standby::start(dir, &tick)?) } else { None };
         let ports = [Some(port), standby.as_ref().map(Standby::port)].into_iter().flatten().collect::<Vec<u16>>();
         let fleet_output = dir.join("fleet.out");
-        let fleet = arguments::fleet(options, dir, &ports, &users)?;
+        let fleet = arguments::fleet(options, dir, &ports, &users, known_port)?;
         let mut fleet = Process::start("fleet", dir, Some(&fleet_output), &fleet)?;
         let fleet_port = number_after(&mut fleet, &fleet_output, "answers at port")?;
         let feed_login = users.feed.clone();
@@ -125,25 +127,30 @@ impl Day {
     }
 
     fn whole(&mut self, options: &DemoOptions, dir: &Path, stop: &AtomicBool) -> Result<(), CliError> {
-        self.note("waiting for the first node");
-        self.until(stop, SETTLE, "the first node to be live", |answer| {
-            answer.rows.iter().any(|row| row.state == NodeState::Live)
-        })?;
+        if !options.sleep {
+            self.note("waiting for the first node");
+            self.until(stop, SETTLE, "the first node to be live", |answer| {
+                answer.rows.iter().any(|row| row.state == NodeState::Live)
+            })?;
+        }
         let sent = self.publish(options, dir, stop)?;
         self.note("the feed has ended; waiting for the nodes to catch up, and for those that are starting");
         self.until(stop, SETTLE, "all nodes of the group to be in the queue", |answer| {
             answer.fleet.members.iter().all(|member| answer.rows.iter().any(|row| row.node == member.instance))
         })?;
         let tables = self.cluster.tables()?;
+        let call = if options.sleep { Some(self.sleep_and_wake(stop)?) } else { None };
         let (tip, held, counted_rows) = self.collect(stop, &tables)?;
+        let slept: Option<Slept> = call.map(Call::answered);
         let log = self.cluster.log()?;
         let verdict = proof::check(held, tip, &sent, |first, last| logged(&log, first, last))?;
         self.history.end(verdict.windows.iter().map(|(held, _)| (held.node.as_str(), held.first, held.last)));
         self.note("end of day");
         self.cluster.end_of_day()?;
+        let min_nodes = min_nodes(options);
         // A group that does not shrink is a miss in the report.
         let shrunk = self.until(stop, SETTLE, "the group to be back at its minimum", |answer| {
-            answer.fleet.desired == MIN_NODES && answer.fleet.members.len() == MIN_NODES as usize
+            answer.fleet.desired == min_nodes && answer.fleet.members.len() == min_nodes as usize
         });
         stopped(stop)?;
         if let Err(error) = shrunk {
@@ -159,9 +166,10 @@ impl Day {
             node_memory_bytes: options.node_memory_bytes,
             roll_percent: options.roll_percent,
             nodes_left,
-            min_nodes: MIN_NODES,
+            min_nodes,
             seed: options.seed,
             take_over: self.take_over,
+            slept,
         };
         let mut out = std::io::stdout().lock();
         match options.json {
@@ -203,6 +211,21 @@ impl Day {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
+    }
+
+    /// Leaves the nodes alone until none is there, and calls for them.
+    fn sleep_and_wake(&mut self, stop: &AtomicBool) -> Result<Call, CliError> {
+        let asleep = Instant::now();
+        self.history.sleeps();
+        self.note("no update and no query comes any more: the cluster goes to zero");
+        self.cluster.query_nodes(false);
+        self.until(stop, SETTLE, "the idle cluster to be at zero", |answer| {
+            answer.fleet.desired == 0 && answer.fleet.members.is_empty()
+        })?;
+        self.cluster.query_nodes(true);
+        let call = Call::make(&mut self.cluster, asleep)?;
+        self.note(&format!(".u.asg.wake[]: {}", call.said));
+        Ok(call)
     }
 
     /// Kills the active tickerplant, if there is one that takes over, and waits until that one has accepted updates.

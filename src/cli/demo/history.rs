@@ -52,6 +52,8 @@ pub struct History {
     peak_nodes: u32,
     peak_used_bytes: u64,
     over: bool,
+    /// Handovers until the cluster went to sleep.
+    before_sleep: Option<Vec<Handover>>,
 }
 
 impl History {
@@ -173,9 +175,17 @@ impl History {
         memory_bytes / (self.node_memory_bytes.max(1) as f64) * 24.0
     }
 
+    /// The cluster sleeps: nodes of the wake-up have the same windows, and took over from nobody.
+    pub fn sleeps(&mut self) {
+        self.before_sleep = Some(self.handovers());
+    }
+
     /// Returns the changes of the live node in order. In a handover, one window ends where the next begins, and the next node became live
     /// after that; the second condition excludes rebuilt windows, which have neighbours too.
     pub fn handovers(&self) -> Vec<Handover> {
+        if let Some(handovers) = &self.before_sleep {
+            return handovers.clone();
+        }
         let ends = self.lanes.iter().filter_map(|lane| Some((lane.window?.1?, lane.name.as_str())));
         let mut handovers: Vec<(u64, Handover)> = ends
             .flat_map(|(end, from)| {

@@ -8,6 +8,7 @@ mod processes;
 mod proof;
 mod queue_table;
 mod report;
+mod sleep;
 mod standby;
 mod users;
 
@@ -41,6 +42,8 @@ struct DemoOptions {
     json: bool,
     /// Kill the active tickerplant in the day.
     kill_tick: bool,
+    /// Let the cluster go to zero after the feed has ended, and wake it.
+    sleep: bool,
 }
 
 pub fn command() -> Command {
@@ -86,7 +89,11 @@ fn resolve(settings: &Settings) -> Result<DemoOptions, CliError> {
         svg: settings.find(&options::SVG)?,
         json: settings.is_on(&options::JSON)?,
         kill_tick: settings.is_on(&options::KILL_TICK)?,
+        sleep: settings.is_on(&options::DEMO_SLEEP)?,
     };
+    if options.sleep && options.kill_tick {
+        return Err(CliError::Usage("--sleep and --kill-tick are for two runs: give one of them".to_string()));
+    }
     match options.scale {
         Scale::At(percent) if percent > options.roll_percent => Err(CliError::Usage(format!(
             "the scale threshold of {percent} % is above the roll threshold of {} %",

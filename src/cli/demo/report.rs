@@ -2,6 +2,7 @@
 
 use super::history::{Handover, History};
 use super::proof::{Held, TableVerdict, Verdict};
+use super::sleep::Slept;
 use super::standby::TakeOver;
 use crate::monitor::chart;
 use crate::monitor::text;
@@ -22,6 +23,8 @@ pub struct Report<'a> {
     pub seed: u64,
     /// Of `--kill-tick`.
     pub take_over: Option<TakeOver>,
+    /// Of `--sleep`.
+    pub slept: Option<Slept>,
 }
 
 impl Report<'_> {
@@ -160,6 +163,7 @@ impl Report<'_> {
                 take_over.took()
             ));
         }
+        lines.extend(self.slept.iter().map(|slept| format!("asleep       {}", slept.text())));
         if let Some(cushion) = cushion {
             lines.push(format!(
                 "cushion      {cushion:.1} at the lowest: a successor was requested {cushion:.1} lead times before \
@@ -187,6 +191,7 @@ impl Report<'_> {
             saved_percent: self.saved_percent(),
             handovers: self.history.handovers(),
             take_over: self.take_over,
+            slept: self.slept.as_ref(),
         }
     }
 }
@@ -210,6 +215,8 @@ pub struct Document<'a> {
     handovers: Vec<Handover>,
     #[serde(skip_serializing_if = "Option::is_none")]
     take_over: Option<TakeOver>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slept: Option<&'a Slept>,
 }
 
 #[derive(Serialize)]

@@ -13,6 +13,8 @@ use crate::plan::risk::{least_cushion, rebuild_ns};
 use crate::plan::shape::Shape;
 use serde::Serialize;
 
+/// Costs are drawn up to so many times the highest of the frontier.
+const MAX_DRAWN_COST: f64 = 2.0;
 /// Cushions beyond this are drawn at it.
 const MAX_DRAWN_CUSHION: f64 = 60.0;
 
@@ -203,10 +205,20 @@ pub fn section(advice: &Advice, choices: &[Choice]) -> Section {
 
 fn plot(advice: &Advice, choices: &[Choice]) -> Plot {
     let shown = |cushion: Option<f64>| cushion.unwrap_or(MAX_DRAWN_CUSHION).min(MAX_DRAWN_CUSHION);
+    // What costs much more than any cluster that somebody would take hides the others at the left edge.
+    let of_frontier = advice.frontier.iter().map(|candidate| candidate.cost_usd + candidate.losses_usd);
+    let most_usd = of_frontier.fold(0.0, f64::max) * MAX_DRAWN_COST;
+    let is_near = |choice: &&Choice| choice.cost_usd <= most_usd;
     let point = |choice: &Choice| (choice.cost_usd, shown(Some(choice.cushion)));
+    let left_out = choices.iter().filter(|choice| !is_near(choice)).count();
     let of = |candidate: &Candidate| (candidate.cost_usd + candidate.losses_usd, shown(candidate.cushion));
     let mut series = vec![
-        Series { name: "all".to_string(), points: choices.iter().map(point).collect(), mark: Mark::Points, group: 7 },
+        Series {
+            name: "all".to_string(),
+            points: choices.iter().filter(is_near).map(point).collect(),
+            mark: Mark::Points,
+            group: 7,
+        },
         Series {
             name: "frontier".to_string(),
             points: advice.frontier.iter().map(of).collect(),
@@ -221,7 +233,9 @@ fn plot(advice: &Advice, choices: &[Choice]) -> Plot {
         file: "frontier",
         title: "Cost against cushion".to_string(),
         note: format!(
-            "cushions over {MAX_DRAWN_CUSHION} lead times, and days without a roll, are drawn at {MAX_DRAWN_CUSHION}"
+            "cushions over {MAX_DRAWN_CUSHION} lead times, and days without a roll, are drawn at {MAX_DRAWN_CUSHION}; {left_out} of {} choices cost over \
+             {most_usd:.2} USD",
+            choices.len()
         ),
         x: (Unit::Usd, "cost of the planned day"),
         y: (Unit::LeadTimes, "lead times"),

@@ -2,6 +2,7 @@
 
 use super::CliError;
 use super::log::{LogVolume, volume};
+use super::sleep_arguments::{self, SleepInputs};
 use crate::cli::command_for;
 use crate::config::Program;
 use crate::config::units::{self, Scale};
@@ -33,6 +34,7 @@ const EXAMPLES: &str = "Examples:
   elastick plan --log log/sym2026.11.23 --type r7g.medium,r7g.large --roll 70,85
   elastick plan --volume 400GB --recommend --surge 10 --cushion 2
   elastick plan --paper --risk --recommend --html plan.html
+  elastick plan --day volumes.csv --wake first-query --idle-off 30m --queries 09:00-17:30
 
 The day runs on virtual time through the code that runs in production: the queue of the tickerplant, the policy of the nodes, the \
 rules of the group. Idle is capacity without data, by stage of the day. A cushion is the time from the request for an instance until \
@@ -103,6 +105,7 @@ pub fn command() -> Command {
             file("html", "FILE", "Write tables and plots as one page, which loads nothing"),
             file("svg", "DIRECTORY", "Write each plot as an SVG file"),
         ])
+        .args(sleep_arguments::options())
         .after_help(EXAMPLES)
 }
 
@@ -160,6 +163,7 @@ pub struct Inputs {
     pub paper: bool,
     pub risk: Option<RiskInputs>,
     pub cushion: Option<f64>,
+    pub sleep: Option<SleepInputs>,
     pub html: Option<PathBuf>,
     pub svg: Option<PathBuf>,
 }
@@ -224,6 +228,7 @@ pub fn inputs(matches: &ArgMatches) -> Result<Inputs, CliError> {
     if of_cases(days).saturating_add(of_cases(risk_days).saturating_mul(weathers)) > MAX_DAYS {
         return Err(usage(format!("more than {MAX_DAYS} days in all: fewer types, thresholds or days")));
     }
+    let sleep = sleep_arguments::inputs(matches, &shape, &prices.date)?;
     let volume = decimal(matches, "noise");
     let priced = Losses {
         lag_usd_per_s: decimal(matches, "lag-usd"),
@@ -233,6 +238,7 @@ pub fn inputs(matches: &ArgMatches) -> Result<Inputs, CliError> {
     let is_free = priced.lag_usd_per_s == 0.0 && priced.missing_usd_per_s == 0.0;
     let losses = if is_free { Losses::default() } else { priced };
     Ok(Inputs {
+        sleep,
         prices,
         fixed,
         cases,
@@ -344,5 +350,15 @@ fn setup(matches: &ArgMatches, of: &InstanceType, scale: Scale, roll_percent: f6
     let own_ns = of.lead_s.filter(|_| !is_given).map(|seconds| (seconds * 1e9) as u64);
     let lead_ns = own_ns.unwrap_or_else(|| time_ns(matches, "lead")).max(1);
     let replay_bytes_per_s = size(matches, "replay").max(1);
-    Ok(Setup { memory_bytes, latent_bytes, policy, lead_ns, min, max, replay_bytes_per_s, sample_ns: Some(SAMPLE_NS) })
+    Ok(Setup {
+        memory_bytes,
+        latent_bytes,
+        policy,
+        lead_ns,
+        min,
+        max,
+        replay_bytes_per_s,
+        sample_ns: Some(SAMPLE_NS),
+        sleep: None,
+    })
 }

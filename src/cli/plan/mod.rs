@@ -10,6 +10,8 @@ mod parallel;
 mod plots;
 mod risk;
 mod section;
+mod sleep;
+mod sleep_arguments;
 
 use super::{CliError, json, logging, settings_of};
 use crate::config::{Program, options};
@@ -29,6 +31,8 @@ struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<Vec<history::PastRow>>,
     cases: Vec<cases::CaseRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sleep: Option<Vec<sleep::SleepRow>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     paper: Option<paper::Paper>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +60,12 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         cluster = Some(rows);
     }
     sections.push(first);
+    let mut asleep = None;
+    if let Some(of) = &inputs.sleep {
+        let rows = sleep::rows(&inputs, of, &played.rows).map_err(failed)?;
+        sections.push(sleep::section(&inputs, of, &rows));
+        asleep = Some(rows);
+    }
     let mut answer = Answer {
         volume_bytes: inputs.shape.total_bytes(),
         prices_date: inputs.prices.date.clone(),
@@ -63,6 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         tables: inputs.log.as_ref().map(|(_, of)| of.tables.clone()),
         cluster,
         cases: played.rows,
+        sleep: asleep,
         paper: None,
         risk: None,
         advice: None,

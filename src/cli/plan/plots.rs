@@ -117,8 +117,8 @@ fn wait_between_thresholds(case: &Case, run: &DayRun) -> Option<Plot> {
     let series = series.map(|(group, (name, node))| line(name, memory(case, node), Mark::Line, group)).collect();
     let minutes = |ns: u64| ns as f64 / 6e10;
     let note = format!(
-        "requested at {:.0} min, up after {:.1} min, live after {:.1} min more: a cushion of {} lead times",
-        minutes(second.requested_ns),
+        "requested at {}, up after {:.1} min, live after {:.1} min more: a cushion of {} lead times",
+        crate::monitor::text::clock(second.requested_ns),
         minutes(second.joined_ns.saturating_sub(second.requested_ns)),
         minutes(rolled_ns.saturating_sub(second.joined_ns)),
         super::cases::lead_times(first.cushion),
@@ -161,7 +161,7 @@ fn throughput(inputs: &Inputs, case: &Case, run: &DayRun) -> Plot {
     let arriving = run.samples.iter().map(|sample| (hours(sample.at_ns), inputs.shape.rate(sample.at_ns).1)).collect();
     let series = vec![line("taken by the nodes", taken, Mark::Line, 0), line("arriving", arriving, Mark::Line, 1)];
     let title = format!("Throughput of the live node: {}", case.name());
-    plot("throughput", title, "", (Unit::BytesPerSecond, "bytes"), series)
+    plot("throughput", title, "one line, as long as the cluster keeps up", (Unit::BytesPerSecond, "bytes"), series)
 }
 
 fn of_cases<'a>(

@@ -7,6 +7,7 @@ mod evicting;
 mod groups;
 mod joins;
 mod journal;
+mod late_launches;
 mod leaving;
 mod paper;
 mod random;

@@ -3,9 +3,9 @@
 use super::*;
 use crate::config::Wake;
 
-const IDLE: i64 = 60 * S;
+pub(super) const IDLE: i64 = 60 * S;
 
-fn params(wake: Wake, idle_ns: i64) -> Params {
+pub(super) fn params(wake: Wake, idle_ns: i64) -> Params {
     Params { groups: vec![b"g".to_vec()], wake, idle_ns, ..Params::default() }
 }
 
@@ -13,50 +13,50 @@ fn bench(wake: Wake) -> Bench {
     Bench::with(params(wake, i64::MAX))
 }
 
-fn at(handle: i32, instance: &str) -> QueueEvent {
+pub(super) fn at(handle: i32, instance: &str) -> QueueEvent {
     let (group, instance) = (Some(b"g".to_vec()), Some(instance.as_bytes().to_vec()));
     QueueEvent::Join(Join { group, instance, ..joining(handle, &format!("n{handle}")) })
 }
 
 /// A status report of a node that was last queried so long ago.
-fn report(handle: i32, next: Option<u64>, quiet_ns: i64) -> QueueEvent {
+pub(super) fn report(handle: i32, next: Option<u64>, quiet_ns: i64) -> QueueEvent {
     let status = Status { next: next.map(i), quiet_ns: Some(quiet_ns), ..Status::default() };
     QueueEvent::Status { handle: Handle(handle), status }
 }
 
-fn request(desired: usize) -> Action {
+pub(super) fn request(desired: usize) -> Action {
     Action::Request { group: b"g".to_vec(), desired }
 }
 
-fn ends(handle: i32) -> Action {
+pub(super) fn ends(handle: i32) -> Action {
     Action::Sleep { handle: Handle(handle) }
 }
 
 impl Bench {
     /// Reports of these nodes, whose last query was long ago.
-    fn quiet(&mut self, handles: &[i32]) -> Vec<Action> {
+    pub(super) fn quiet(&mut self, handles: &[i32]) -> Vec<Action> {
         handles.iter().flat_map(|handle| self.act(report(*handle, None, 10 * IDLE))).collect()
     }
 
     /// Steps an event. Returns the actions other than messages to nodes about their group, and needs that no node can meet.
-    fn act(&mut self, event: QueueEvent) -> Vec<Action> {
+    pub(super) fn act(&mut self, event: QueueEvent) -> Vec<Action> {
         let mut actions = self.step(event);
         actions.retain(|of| !matches!(of, Action::Group { .. } | Action::NeedNode { via: None, .. }));
         actions
     }
 
-    fn later(&mut self, ns: i64) -> Vec<Action> {
+    pub(super) fn later(&mut self, ns: i64) -> Vec<Action> {
         self.now_ns += ns;
         self.act(QueueEvent::Tick)
     }
 
-    fn sleepers(&self) -> usize {
+    pub(super) fn sleepers(&self) -> usize {
         self.queue.sleeping()
     }
 }
 
 /// Three nodes: `n1` and `n2` are rolled, `n3` is live, at 100 updates.
-fn three(params: Params) -> Bench {
+pub(super) fn three(params: Params) -> Bench {
     let mut b = Bench::with(params);
     for handle in 1..=3 {
         b.act(at(handle, &format!("i{handle}")));
@@ -326,6 +326,23 @@ fn a_restart_between_the_end_of_the_day_and_the_end_of_the_node_ends_it_all_the_
     let actions = b.act(QueueEvent::Join(rolled));
     assert!(actions.contains(&Action::EndOfDay { handle: Handle(14), date: yesterday }), "{actions:?}");
     assert_eq!((b.queue.subscribers().len(), b.sleepers()), (0, 1));
+}
+
+#[test]
+fn the_date_of_a_report_says_whether_a_node_has_finished_the_day() {
+    let dated = |date: Date| {
+        let status = Status { next: Some(i(3)), date: Some(date), quiet_ns: Some(0), ..Status::default() };
+        QueueEvent::Status { handle: Handle(3), status }
+    };
+    let mut b = Bench::with(params(Wake::FirstQuery, i64::MAX));
+    b.act(at(3, "i3"));
+    b.publish(5);
+    b.day_end();
+    b.publish(3);
+    assert_eq!(b.act(report(3, Some(3), 0)), [], "without a date it may still be on its way to the end of the day");
+    assert_eq!(b.act(dated(TODAY)), [], "it is");
+    let new = b.queue.date();
+    assert_eq!(b.act(dated(new)), [stop(3), ends(3)]);
 }
 
 #[test]

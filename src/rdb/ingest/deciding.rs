@@ -58,7 +58,7 @@ impl Ingest {
                 FleetReply::Leaving { replaced } => self.leave_as(replaced),
                 FleetReply::Released => self.step(PolicyEvent::Released),
                 FleetReply::Late { .. } => {}
-                FleetReply::Terminated if self.policy.is_leaving() => self.shared.end(Ending::Left),
+                FleetReply::Terminated if !self.policy.is_ending() => self.shared.end(Ending::Left),
                 FleetReply::Terminated => self.shared.end(Ending::Terminated),
             }
         }

@@ -104,6 +104,11 @@ impl Ingest {
         let within = self.options.leave_within.unwrap_or_default();
         let now = self.env.clock.now();
         match now.checked_add(within).filter(|_| self.link.is_native()) {
+            // The signal is the fleet's own, or an operator's: in neither case is the fleet to launch a replacement.
+            Some(_) if self.policy.is_ending() => {
+                let (by_ns, why) = (self.now_ns(), LeaveReason::Requested);
+                self.step(PolicyEvent::Leave { by_ns, why });
+            }
             Some(by) if self.policy.is_leaving() => self.leave(by, LeaveReason::Requested, REQUESTED),
             Some(by) => {
                 if self.leave.requested(by, now.checked_add(within / 2).unwrap_or(by)) {

@@ -1,5 +1,6 @@
 //! How a node gets on with its updates: counters, catch-up after it became live, and connections without progress.
 
+use crate::queue::RECENT_NS;
 use std::time::{Duration, Instant};
 
 /// Maximum number of consecutive resumes without a taken update; then the node drops everything and joins empty.
@@ -64,11 +65,17 @@ struct Queried {
 }
 
 impl Progress {
-    /// Returns the time since the last query of a client, or since the first call; `count`: all messages of clients so far; `open`: those without an
+    /// Returns the time since the last query of a client. Before the first one, the time since the first call and [`RECENT_NS`]: a node that has
+    /// just started would otherwise wake a queue that sleeps. `count`: all messages of clients so far; `open`: those without an
     /// answer.
     pub fn quiet(&mut self, count: u64, open: u64, now: Instant) -> Duration {
         let Queried { count: before, at } = self.queried;
-        let at = at.filter(|_| count == before && open == 0).unwrap_or(now);
+        let is_queried = count != before || open > 0;
+        let at = if is_queried {
+            now
+        } else {
+            at.or_else(|| now.checked_sub(Duration::from_nanos(RECENT_NS))).unwrap_or(now)
+        };
         self.queried = Queried { count, at: Some(at) };
         now.saturating_duration_since(at)
     }
@@ -182,6 +189,15 @@ mod tests {
         let ends = (0..MAX_UNREADABLE).map(|_| progress.ended_at(7, false, over_a_limit()));
         assert_eq!(ends.collect::<Vec<_>>(), [None, None, Some(3)]);
         assert_eq!(progress.counters().windows_given_up, 1);
+    }
+
+    #[test]
+    fn a_start_is_no_query_and_a_query_is_one_until_it_has_its_answer() {
+        let (mut progress, start) = (Progress::default(), Instant::now());
+        let recent = Duration::from_nanos(RECENT_NS);
+        let mut quiet = |count, open, s| progress.quiet(count, open, start + Duration::from_secs(s)).as_secs();
+        assert_eq!((quiet(0, 0, 0), quiet(0, 0, 5)), (recent.as_secs(), recent.as_secs() + 5));
+        assert_eq!((quiet(1, 1, 6), quiet(1, 1, 9), quiet(1, 0, 11), quiet(2, 0, 12)), (0, 0, 2, 0));
     }
 
     #[test]

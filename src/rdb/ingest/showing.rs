@@ -3,7 +3,7 @@
 use super::{Dialect, Ingest};
 use crate::config::units::Scale;
 use crate::protocol::FromNode;
-use crate::queue::{Status, UpdateIndex};
+use crate::queue::{Date, Status, UpdateIndex};
 use crate::rdb::policy::Phase;
 use crate::rdb::shared::{ShownWindow, State};
 use crate::rdb::windows::Window;
@@ -28,6 +28,7 @@ impl Ingest {
             rows: Some(self.intake.rows()),
             bytes: Some(self.memory.store_bytes()),
             next: self.intake.next().map(UpdateIndex),
+            date: self.day.date().map(Date),
             scaled: self.policy.has_scaled(),
             lead_ns: self.policy.lead_ns(),
             refused: Some(self.intake.refused()),

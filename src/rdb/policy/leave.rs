@@ -21,6 +21,8 @@ pub(super) struct Leave {
     reason: LeaveReason,
     /// The node held windows, whose takeover needs another node.
     handed_on: bool,
+    /// Its day was over, or its cluster sleeps, before the leave began.
+    was_ending: bool,
 }
 
 /// Time for the fleet to acknowledge that the node may end.
@@ -32,6 +34,12 @@ impl Policy {
         matches!(self.phase, Phase::Leaving { .. } | Phase::Released { .. })
     }
 
+    /// Returns whether the node ends because its day is over or the cluster sleeps, so that nothing is to replace it.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.phase, Phase::Ending { .. } | Phase::Terminated)
+            || self.leave.is_some_and(|leave| leave.was_ending)
+    }
+
     /// Returns why the node is leaving; `None` if it is not.
     pub fn leaves(&self) -> Option<LeaveReason> {
         self.leave.map(|leave| leave.reason)
@@ -40,7 +48,9 @@ impl Policy {
     pub(super) fn leave(&mut self, by_ns: i64, reason: LeaveReason, now_ns: i64, out: &mut Vec<Action>) {
         let rolls = self.phase == Phase::Live;
         let handed_on = match self.phase {
-            Phase::Ending { .. } | Phase::Terminated | Phase::Released { .. } => return self.hurry(reason, out),
+            Phase::Ending { .. } | Phase::Terminated | Phase::Released { .. } => {
+                return self.hurry(reason, now_ns, out);
+            }
             Phase::Leaving { by_ns: before_ns } => {
                 // SIGTERM says nothing about a replacement: keep what the fleet said.
                 let reason = if reason == LeaveReason::Requested { self.leaves().unwrap_or(reason) } else { reason };
@@ -67,7 +77,7 @@ impl Policy {
             Phase::Waiting => false,
         };
         self.phase = Phase::Leaving { by_ns };
-        self.leave = Some(Leave { reason, handed_on });
+        self.leave = Some(Leave { reason, handed_on, was_ending: false });
         out.push(Action::Announce);
         if rolls {
             // After the announcement, so that the number requested for the successor does not count this node.
@@ -76,8 +86,17 @@ impl Policy {
     }
 
     /// The node is ending already: shortens what is left.
-    fn hurry(&mut self, reason: LeaveReason, out: &mut Vec<Action>) {
+    fn hurry(&mut self, reason: LeaveReason, now_ns: i64, out: &mut Vec<Action>) {
         match (reason, self.phase) {
+            // The capacity must go down with the node: the fleet replaces an instance that is gone without that.
+            (LeaveReason::Requested, Phase::Ending { .. } | Phase::Terminated) => {
+                self.unprotect(out);
+                if self.phase != Phase::Terminated {
+                    out.push(Action::Terminate);
+                }
+                self.phase = Phase::Released { by_ns: now_ns.saturating_add(RELEASE_WITHIN_NS) };
+                self.leave = Some(Leave { reason, handed_on: false, was_ending: true });
+            }
             (LeaveReason::Requested, _) => out.push(Action::End),
             // The rows are dropped or about to be: the fleet need not wait.
             (LeaveReason::Replaced, Phase::Terminated) => out.push(Action::Release),
@@ -96,7 +115,7 @@ impl Policy {
         self.unprotect(out);
         out.push(match leave {
             Leave { reason: LeaveReason::Requested, .. } => Action::End,
-            Leave { reason: LeaveReason::Interrupted, handed_on: true } => Action::Terminate,
+            Leave { reason: LeaveReason::Interrupted, handed_on: true, .. } => Action::Terminate,
             _ => Action::Release,
         });
     }

@@ -144,7 +144,25 @@ fn one_that_leaves_takes_no_new_role() {
 fn one_that_is_ending_already_needs_no_more_than_to_end() {
     let mut policy = policy();
     policy.step(PolicyEvent::DayEnd, 0);
-    assert_eq!(step(&mut policy, leave(LeaveReason::Requested), S), [Action::End]);
+    assert_eq!(
+        step(&mut policy, leave(LeaveReason::Requested), S),
+        [Action::Terminate],
+        "the capacity goes down with it"
+    );
+    assert_eq!(
+        step(&mut policy, PolicyEvent::TerminateRefused, 2 * S),
+        [Action::Release],
+        "the group is at its minimum"
+    );
+    assert_eq!(step(&mut policy, leave(LeaveReason::Requested), 3 * S), [Action::End], "the second request");
+
+    let mut policy = self::policy();
+    policy.step(PolicyEvent::Sleep, 0);
+    assert_eq!(step(&mut policy, PolicyEvent::RowsLeft(0), S), [Action::Terminate]);
+    assert!(policy.is_ending());
+    assert_eq!(step(&mut policy, leave(LeaveReason::Requested), 2 * S), [], "the signal is the fleet's own");
+    assert_eq!(step(&mut policy, PolicyEvent::Tick, 12 * S), [Action::End], "the fleet did not reply");
+
     let mut policy = self::policy();
     policy.step(PolicyEvent::DayEnd, 0);
     assert_eq!(step(&mut policy, PolicyEvent::RowsLeft(0), S), [Action::Terminate]);

@@ -16,6 +16,13 @@ pub(super) struct Proofs {
 }
 
 impl Proofs {
+    /// Returns the proofs that are expected and the time left for each, as text.
+    pub fn shape(&self, now_ns: i64) -> String {
+        let left = |by_ns: &Option<i64>| by_ns.map(|by_ns| by_ns.saturating_sub(now_ns));
+        let expected: Vec<_> = self.expected.iter().map(|(key, by_ns)| (key, left(by_ns))).collect();
+        format!("{:?} {expected:?}", self.early)
+    }
+
     /// Keeps a proof until the step that may want it is done.
     pub fn came_early(&mut self, key: ProofKey, proof: Proof) {
         self.early = Some((key, proof));

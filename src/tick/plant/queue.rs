@@ -367,9 +367,9 @@ impl QueueShell {
     }
 
     /// Returns the state of members and proofs as text, for the state fingerprint.
-    pub fn shape(&self) -> String {
+    pub fn shape(&self, now_ns: i64) -> String {
         let members: Vec<_> =
             self.members.iter().map(|(handle, member)| (handle.0, member.form, member.from_start)).collect();
-        format!("members {members:?} {:?}", self.proofs)
+        format!("members {members:?} {}", self.proofs.shape(now_ns))
     }
 }

@@ -15,7 +15,7 @@ impl Plant {
             self.feed.tip().index,
             self.feed.tip().day,
             self.feed.behind(),
-            self.queue.shape(),
+            self.queue.shape(self.steady_ns()),
             self.verification.retry_count(),
             self.held.len(),
             self.log.shape(),
@@ -65,4 +65,5 @@ pub fn put_queue(queue: &Queue, now_ns: Option<i64>, out: &mut String) {
     for (name, line) in queue.lines() {
         let _ = write!(out, "{name} {line:?} ");
     }
+    queue.put_sleep(now_ns, out);
 }

@@ -49,7 +49,15 @@ def describe_instances():
     client = boto3.client("ec2", region_name="us-east-1")
     found = client.describe_instances(Filters=[{{"Name": name, "Values": [text]}} for name, text in filters])["Reservations"]
     return "\\t".join(instance["PrivateIpAddress"] for reservation in found for instance in reservation["Instances"])
-calls = {{"change-resource-record-sets": change_records, "get-secret-value": get_secret, "describe-instances": describe_instances}}
+def describe_groups():
+    filters = [word.removeprefix("Name=").split(",Values=") for word in words if word.startswith("Name=")]
+    client = boto3.client("autoscaling", region_name="us-east-1")
+    groups = client.describe_auto_scaling_groups()["AutoScalingGroups"]
+    tags = lambda group: {{tag["Key"]: tag["Value"] for tag in group["Tags"]}}
+    has = lambda group: all(tags(group).get(name.removeprefix("tag:")) == text for name, text in filters)
+    return "\\t".join(group["AutoScalingGroupName"] for group in groups if has(group))
+calls = {{"change-resource-record-sets": change_records, "get-secret-value": get_secret, "describe-instances": describe_instances,
+         "describe-auto-scaling-groups": describe_groups}}
 call = next((calls[word] for word in words if word in calls), None)
 if call is None:
     sys.exit(252)
