@@ -31,7 +31,8 @@ pub(crate) fn of(context: &mut Context, name: Sym) -> Option<Value> {
         }
     }
     let root = name == Sym::NULL || text(name) == b".";
-    if names.is_empty() && !root {
+    // kdb+ has a context for ODBC, and lists it: programs that walk over all contexts read it.
+    if names.is_empty() && !root && text(name) != b".o" {
         return None;
     }
     let mut keys = vec![Sym::NULL];

@@ -29,8 +29,8 @@ pub(super) fn entries(context: &mut Context, from: &Value) -> Result<Option<(Arc
     }
 }
 
-/// Updates a record, a dictionary whose values are no columns of one length: names in expressions are the values themselves. `None` for
-/// anything else.
+/// `update` and `exec` of a record, a dictionary whose values are no columns of one length: names in expressions are the values themselves.
+/// `None` for anything else.
 pub(super) fn over_record(
     context: &mut Context,
     query: &Query,
@@ -43,7 +43,12 @@ pub(super) fn over_record(
     };
     let Some(Value::Dict(d)) = held else { return Ok(None) };
     let Some(keys) = d.keys.as_symbols() else { return Ok(None) };
-    let is_plain = query.verb == Verb::Update && query.filters.is_empty() && query.by.is_none();
+    let is_plain = match query.verb {
+        Verb::Update => true,
+        Verb::Exec => !query.columns.is_empty() && !query.distinct,
+        Verb::Select | Verb::Delete => false,
+    } && query.filters.is_empty()
+        && query.by.is_none();
     let mut values = d.values.items();
     let length = values.first().map(Value::count);
     let are_columns = values.iter().all(|v| !v.is_scalar() && Some(v.count()) == length);
@@ -57,7 +62,17 @@ pub(super) fn over_record(
     context.scopes.push(Scope { table, rows: Some(Arc::new(vec![0])), cut });
     let results: Walk<Vec<Value>> = query.columns.iter().map(|(_, node)| context.node(node, frame)).collect();
     context.scopes.pop();
-    for (name, value) in names(&query.columns)?.into_iter().zip(results?) {
+    let mut results = results?;
+    if query.verb == Verb::Exec {
+        return Ok(Some(match (&query.columns[..], results.pop()) {
+            ([(None, _)], Some(value)) => value,
+            (columns, last) => {
+                results.extend(last);
+                Value::dict(Value::symbols(names(columns)?), Value::collapse(results))
+            }
+        }));
+    }
+    for (name, value) in names(&query.columns)?.into_iter().zip(results) {
         match crate::runtime::limits::place(&keys, name)?.and_then(|at| values.get_mut(at)) {
             Some(held) => *held = value,
             None => {

@@ -85,7 +85,11 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
     let is_column =
         |v: &Value| v.type_number() == types::LIST && (!one_row || (v.count() == 1 && !v.at(0).is_scalar()));
     let is_batch = |(i, v): (usize, &Value)| !v.is_scalar() && (!nested(i) || is_column(v));
-    let many = !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);
+    let mut lengths = values.iter().filter(|v| !v.is_scalar()).map(Value::count);
+    // Beside an atom, lists of several lengths are items of one row: TorQ's table of subscribers holds conditions and columns.
+    let first = lengths.next();
+    let is_even = !one_row || lengths.all(|length| Some(length) == first);
+    let many = is_even && !matches!(row, Value::Dict(_)) && values.iter().enumerate().any(is_batch);
     let rows = if many { values.iter().find(|v| !v.is_scalar()).map_or(1, Value::count) } else { 1 };
     let mut columns = Vec::with_capacity(values.len());
     for value in values {

@@ -43,13 +43,17 @@ fn source(context: &Context, y: &Value) -> std::result::Result<(Vec<u8>, bool), 
     }
 }
 
-/// Fields of one record; quotes protect delimiters, and a doubled quote stands for one.
+/// Fields of one record; quotes protect delimiters, and a doubled quote stands for one, also before text without quotes.
 fn fields(line: &[u8], delimiter: u8) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     let mut at = 0;
     loop {
         let mut field = Vec::new();
-        if line.get(at) == Some(&b'"') {
+        let is_text = |c: &u8| *c != delimiter && *c != b'"';
+        if line.get(at..at + 2) == Some(b"\"\"") && line.get(at + 2).is_some_and(is_text) {
+            field.push(b'"');
+            at += 2;
+        } else if line.get(at) == Some(&b'"') {
             at += 1;
             loop {
                 match (line.get(at), line.get(at + 1)) {
