@@ -173,10 +173,18 @@ impl Queue {
         }
     }
 
-    /// Forgets nodes that were to end and are live no more, or whose queue has woken.
+    /// Forgets nodes that were to end and are live no more, or whose queue has woken; wakes a queue of which such a node has rolled.
     pub(super) fn keep_ending(&mut self) {
         if self.ending.is_empty() {
             return;
+        }
+        // A node that rolled before its report could end it has a successor by now, which is live: the queue is awake, and sleeps when it is idle.
+        let has_rolled = |s: &&Subscriber| s.state == State::Rolled && self.ending.contains_key(&s.id);
+        let awake: Vec<QueueName> = self.subscribers.iter().filter(has_rolled).map(|s| s.queue.clone()).collect();
+        for queue in awake {
+            if let Some(line) = self.lines.get_mut(&queue) {
+                line.asleep = None;
+            }
         }
         let is_asleep = |s: &Subscriber| self.lines.get(&s.queue).is_some_and(|line| line.asleep.is_some());
         let ends = |s: &Subscriber| s.state == State::Live && is_asleep(s);

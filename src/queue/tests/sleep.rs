@@ -346,6 +346,21 @@ fn the_date_of_a_report_says_whether_a_node_has_finished_the_day() {
 }
 
 #[test]
+fn a_node_that_rolls_in_the_new_day_before_its_report_wakes_its_queue() {
+    let mut b = Bench::with(params(Wake::FirstQuery, i64::MAX));
+    b.act(at(3, "i3"));
+    b.publish(5);
+    b.day_end();
+    b.publish(30);
+    assert_eq!(b.sleepers(), 1);
+    b.roll(3, 20);
+    b.later(S);
+    assert_eq!((b.state(3), b.sleepers()), (State::Rolled, 0));
+    let status = Status { next: Some(i(20)), date: Some(b.queue.date()), quiet_ns: Some(0), ..Status::default() };
+    assert_eq!(b.act(QueueEvent::Status { handle: Handle(3), status }), [], "its window stays");
+}
+
+#[test]
 fn updates_do_not_keep_a_node_over_the_end_of_a_day_whose_queue_waits_for_queries() {
     let mut b = three(params(Wake::FirstQuery, i64::MAX));
     b.day_end();
