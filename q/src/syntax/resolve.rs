@@ -242,8 +242,8 @@ impl Scope {
     }
 }
 
-/// Default name of a column: that of an operator's left operand (of the right one if the left is a symbol, as in
-/// `` `p#sym ``), or of a function's last argument.
+/// Default name of a column: that of an operator's left operand (of the right one if the left is a symbol or a character, as in
+/// `` `p#sym `` and `"f"$bid`), or of a function's last argument.
 pub(crate) fn column_name(node: &Node) -> Option<Sym> {
     let mut node = node;
     loop {
@@ -260,7 +260,9 @@ pub(crate) fn column_name(node: &Node) -> Option<Sym> {
             Kind::Apply(f, arguments) => {
                 let operator = matches!(&f.kind, Kind::Const(f) if crate::syntax::prims::is_operator(f));
                 match (operator, &arguments[..]) {
-                    (true, [Some(Node { kind: Kind::Const(Value::Sym(_)), .. }), Some(right)]) => right,
+                    (true, [Some(Node { kind: Kind::Const(Value::Sym(_) | Value::Char(_)), .. }), Some(right)]) => {
+                        right
+                    }
                     (true, _) => arguments.first()?.as_ref()?,
                     _ => arguments.last()?.as_ref()?,
                 }

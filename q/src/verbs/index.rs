@@ -39,7 +39,8 @@ pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<V
             let item = one(context, x, key)?;
             deep(context, &item, rest)
         }
-        // A list among several indices is taken item by item.
+        // A list among several indices is taken item by item; no item leaves the type of the result open.
+        Value::Vector(none) if none.is_empty() => Ok(Value::empty()),
         list @ (Value::Vector(_) | Value::Table(_)) => map(context, list, |c, i| {
             let item = one(c, x, &i)?;
             deep(c, &item, rest)

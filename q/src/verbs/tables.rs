@@ -253,6 +253,17 @@ pub(crate) fn first_columns(t: &Table, names: &[Sym]) -> std::result::Result<Tab
 
 /// `x xcols y`.
 pub(crate) fn xcols(context: &mut Context, x: Value, y: Value) -> Result {
+    // The entries of a dictionary with symbol keys are moved like columns.
+    if let Value::Dict(d) = &y
+        && let Some(keys) = d.keys.as_symbols()
+    {
+        let mut order = x.as_symbols().ok_or_else(type_error)?.to_vec();
+        let front: std::collections::HashSet<Sym> = order.iter().copied().collect();
+        order.extend(keys.iter().filter(|key| !front.contains(key)));
+        let values = order.iter().map(|key| context.apply(&y, vec![Value::Sym(*key)]));
+        let values = Value::collapse(values.collect::<std::result::Result<_, _>>()?);
+        return Ok(Value::dict(Value::symbols(order), values));
+    }
     let (t, _) = flat(context, &y)?;
     Ok(Value::table(first_columns(&t, x.as_symbols().ok_or_else(type_error)?)?))
 }

@@ -136,7 +136,7 @@ pub(crate) fn delimited(context: &mut Context, x: &Value, y: &Value) -> Result {
     let mut names: Vec<Sym> = Vec::new();
     if header && !rows.is_empty() {
         for name in fields(&rows.remove(0), delimiter) {
-            names.push(intern(&name).map_err(QError::from)?);
+            names.push(intern(name.trim_ascii()).map_err(QError::from)?);
         }
     }
     let mut cells: Vec<Vec<Vec<u8>>> = vec![Vec::with_capacity(rows.len()); types.len()];
