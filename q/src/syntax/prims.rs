@@ -146,9 +146,14 @@ pub(crate) fn op(glyph: &str) -> Option<Op> {
     BY_NAME.get(glyph.as_bytes()).and_then(|i| atomic_op(*i))
 }
 
-/// kdb+'s display form of a primitive.
+/// kdb+'s display form of a primitive. `<>`, `<=` and `>=` are compositions there: not equal, not greater, not less.
 pub(crate) fn shown(index: u16) -> &'static str {
-    get(index).map_or("", |p| p.shown)
+    get(index).map_or("", |p| match p.name {
+        "<>" => "~=",
+        "<=" => "~>",
+        ">=" => "~<",
+        _ => p.shown,
+    })
 }
 
 /// The first keywords of `.q`, in kdb+'s order.
