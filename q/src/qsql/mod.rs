@@ -302,7 +302,13 @@ pub(crate) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
     }
     let mut values = evaluate(context, &query.columns, selected, frame)?;
     if values.len() == 1 && query.columns.first().is_some_and(|(name, _)| name.is_none()) {
-        let only = values.remove(0);
+        let only = match values.remove(0) {
+            // Like dictionaries in a list are a table.
+            Value::Vector(Vector { items: Items::List(l), .. }) if matches!(l.first(), Some(Value::Dict(_))) => {
+                Value::collapse(l.to_vec())
+            }
+            other => other,
+        };
         return Ok(if query.distinct { crate::verbs::sets::distinct(context, only)? } else { only });
     }
     Ok(Value::dict(Value::symbols(names(&query.columns)?), Value::collapse(values)))

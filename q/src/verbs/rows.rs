@@ -96,6 +96,8 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
         let column = match (many, value.is_scalar()) {
             (true, false) => value,
             (true, true) => Value::collapse(vec![value; rows]),
+            // One dictionary in a list would be a table; here it is an item.
+            (false, _) if matches!(value, Value::Dict(_)) => Items::List(vec![value].into()).into(),
             (false, _) => Value::collapse(vec![value]),
         };
         let column = match column {
