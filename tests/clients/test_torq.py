@@ -54,10 +54,13 @@ class StarterPack(Scene):
         for folder in ("logs", "hdb", "wdbhdb", "tplogs"):
             (self.paths["data"] / folder).mkdir(parents=True)
         self.ports = {name: reserve_port() for name in PROCESSES}
-        rows = [f"localhost,{self.ports[name]},{PROCESSES[name][0]},{name},,1,0,,,,1,,q" for name in PROCESSES]
+        self.write_processes(PROCESSES)
+        self.write_zones()
+
+    def write_processes(self, names):
+        rows = [f"localhost,{self.ports[name]},{PROCESSES[name][0]},{name},,1,0,,,,1,,q" for name in names]
         header = "host,port,proctype,procname,U,localtime,g,T,w,load,startwithall,extras,qcmd"
         (self.paths["app"] / "appconfig" / "process.csv").write_text("\n".join([header, *rows, ""]))
-        self.write_zones()
 
     def write_zones(self):
         zones = self.home / "zones.csv"
@@ -73,7 +76,7 @@ class StarterPack(Scene):
         )
         subprocess.run([binary(), "q", script], stdin=subprocess.DEVNULL, check=True, timeout=DEADLINE_S)
 
-    def launch(self, name):
+    def launch(self, name, *more):
         kind, script, options = PROCESSES[name]
         app, data = self.paths["app"], self.paths["data"]
         environment = {
@@ -84,7 +87,7 @@ class StarterPack(Scene):
             "USER": os.environ.get("USER", "torq"),
         }  # fmt: skip
         arguments = ["q", self.home / "torq.q", "-procname", name, "-proctype", kind, "-stackid", self.ports["stp1"], "-localtime", 1]
-        arguments += ["-load", script.format(**self.paths), *options.format(**self.paths).split(), "-p", self.ports[name], "-U", app / "appconfig" / "passwords" / "accesslist.txt"]
+        arguments += ["-load", script.format(**self.paths), *options.format(**self.paths).split(), "-p", self.ports[name], "-U", app / "appconfig" / "passwords" / "accesslist.txt", *more]
         self.start(name, *arguments, **{key: str(value) for key, value in environment.items()})
 
     def read(self, name, text):
@@ -116,6 +119,27 @@ class StarterPack(Scene):
         for name in ("stp1", "feed1", "metrics1", "monitor1", "wdb1"):
             errors = (self.paths["data"] / "logs" / f"err_{name}.log").read_text()
             self.assertEqual(errors, "", f"{name} logs no errors")
+
+    def test_elastick_in_the_places_of_its_tickerplant_and_rdb(self):
+        around = ("discovery1", "hdb1", "wdb1", "sort1", "gateway1", "feed1")
+        self.write_processes(around)
+        # TorQ's way to name processes that do not run TorQ.
+        rows = [f"localhost,{self.ports[name]},{PROCESSES[name][0]},{name}" for name in ("stp1", "rdb1")]
+        others = self.paths["app"] / "appconfig" / "nontorqprocess.csv"
+        others.write_text("\n".join(["host,port,proctype,procname", *rows, ""]))
+        tickerplant = f":{self.ports['stp1']}"
+        self.start("stp1", "tick", "database", self.paths["data"] / "tplogs", "-p", self.ports["stp1"], "--schemas", self.paths["app"])
+        self.until("stp1", "1b", "the tickerplant listens")
+        self.start("rdb1", "rdb", tickerplant, "-p", self.ports["rdb1"])
+        for name in around:
+            self.launch(name, "-.servers.TRACKNONTORQPROCESS", 1)
+            self.until(name, "1b", f"{name} listens")
+        self.until("rdb1", "min 0<(count trade;count quote)", "the node is fed")
+        self.until("wdb1", "min 0<count each(trade;quote)", "TorQ's writer is fed")
+        self.ask_gateway("`rdb")
+        self.read("stp1", ".u.endofday[]")
+        self.until("hdb1", "0<exec count i from trade where date=last date", "the hdb has loaded the day")
+        self.ask_gateway("`hdb`rdb")
 
 
 if __name__ == "__main__":
