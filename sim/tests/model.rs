@@ -3,23 +3,6 @@
 use elastick_sim::model::{Bounds, check};
 use std::process::Command;
 
-/// Two nodes of one queue, one update, no faults.
-const SMALLEST: Bounds = Bounds {
-    nodes: [2, 0],
-    updates: 1,
-    crashes: 0,
-    cuts: 0,
-    rolls: 0,
-    day_ends: 0,
-    fills: 0,
-    twins: 0,
-    too_long: 0,
-    idles: 0,
-    wakes: 0,
-    written: 0,
-    reports: 0,
-};
-
 fn holds(bounds: Bounds) {
     match check(bounds, None, |_, _| {}) {
         Ok(outcome) => {
@@ -32,49 +15,49 @@ fn holds(bounds: Bounds) {
 
 #[test]
 fn every_order_of_a_roll_comes_right() {
-    holds(Bounds { updates: 2, rolls: 1, ..SMALLEST });
+    holds(Bounds { updates: 2, rolls: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_crash_comes_right() {
-    holds(Bounds { crashes: 1, ..SMALLEST });
+    holds(Bounds { crashes: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_broken_connection_and_a_roll_comes_right() {
     // Regression: a window whose roll was lost with the connection was never verified.
-    holds(Bounds { nodes: [1, 0], cuts: 1, rolls: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], cuts: 1, rolls: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_days_end_comes_right() {
-    holds(Bounds { day_ends: 1, ..SMALLEST });
+    holds(Bounds { day_ends: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_two_crashes_comes_right() {
-    holds(Bounds { nodes: [1, 0], crashes: 2, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], crashes: 2, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_crash_and_a_days_end_comes_right() {
-    holds(Bounds { nodes: [1, 0], crashes: 1, day_ends: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], crashes: 1, day_ends: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_broken_connection_and_a_days_end_comes_right() {
-    holds(Bounds { nodes: [1, 0], cuts: 1, day_ends: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], cuts: 1, day_ends: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_two_days_ends_comes_right() {
     // Regression: a node that received the second day end before the reply with the date took one day's update for another's.
-    holds(Bounds { nodes: [1, 0], updates: 2, day_ends: 2, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], updates: 2, day_ends: 2, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_in_two_queues_comes_right() {
-    holds(Bounds { nodes: [1, 1], rolls: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 1], rolls: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
@@ -91,36 +74,36 @@ fn bounds_that_are_too_large_are_all_that_is_wrong() {
 
 #[test]
 fn every_order_of_a_full_node_comes_right() {
-    holds(Bounds { nodes: [1, 0], fills: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], fills: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_second_process_of_one_name_comes_right() {
-    holds(Bounds { nodes: [1, 0], twins: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], twins: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_an_update_that_is_too_long_for_one_node_comes_right() {
-    holds(Bounds { updates: 2, too_long: 1, ..SMALLEST });
+    holds(Bounds { updates: 2, too_long: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_second_process_of_one_name_and_a_crash_comes_right() {
-    holds(Bounds { nodes: [1, 0], twins: 1, crashes: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], twins: 1, crashes: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_an_idle_queue_that_wakes_comes_right() {
-    holds(Bounds { nodes: [1, 0], updates: 2, idles: 1, ..SMALLEST });
-    holds(Bounds { nodes: [1, 0], idles: 1, wakes: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], updates: 2, idles: 1, ..Bounds::SMALLEST });
+    holds(Bounds { nodes: [1, 0], idles: 1, wakes: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_write_down_and_a_roll_comes_right() {
-    holds(Bounds { updates: 2, rolls: 1, written: 1, ..SMALLEST });
+    holds(Bounds { updates: 2, rolls: 1, written: 1, ..Bounds::SMALLEST });
 }
 
 #[test]
 fn every_order_of_a_days_end_after_which_nodes_end_comes_right() {
-    holds(Bounds { nodes: [1, 0], day_ends: 1, reports: 1, ..SMALLEST });
+    holds(Bounds { nodes: [1, 0], day_ends: 1, reports: 1, ..Bounds::SMALLEST });
 }

@@ -43,7 +43,7 @@ impl Queue {
         self.late_launches.retain(|queue, _| lines.get(queue).is_some_and(|line| line.asleep.is_some()));
     }
 
-    /// Ends the node that joins, if its instance was requested before its queue fell asleep. Returns whether it does.
+    /// Sends a joining node `.u.asg.sleep` if its instance was requested before the queue fell asleep. Returns whether it does.
     pub(super) fn lets_go(&mut self, join: &Join, out: &mut Vec<Action>) -> bool {
         let (Some(group), Some(instance)) = (&join.group, &join.instance) else { return false };
         let sleeps = self.lines.get(&join.queue).is_some_and(|line| self.is_asleep(line));

@@ -296,7 +296,7 @@ impl Items {
                 Some(Value::Vector(v)) => Value::Vector(v.cut(0, 0)),
                 Some(table @ Value::Table(_)) => table.cut(0, 0),
                 Some(Value::Dict(d)) if d.keyed().is_some() => Value::dict(d.keys.cut(0, 0), d.values.cut(0, 0)),
-                // A namespace has the generic null as its first entry; functions have no null of their own.
+                // A namespace begins with the generic null. A list of functions gives it too: functions have no typed null.
                 Some(Value::Null | Value::Func(_)) => Value::Null,
                 Some(atom) if atom.is_atom() => Value::null_of(-atom.type_number()),
                 _ => Value::empty(),

@@ -177,7 +177,7 @@ pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> R
             }
             let Dict { sorted, keys, values } = d.into_value();
             let at = find::position(&keys, key)?;
-            // Dictionaries with the same keys are the rows of a table, and stay one.
+            // A list of dictionaries with the same keys is a table, also after the change.
             if let (Value::Table(rows), Value::Dict(row)) = (&values, &new)
                 && matches!(&row.keys, Value::Vector(Vector { items: Items::Sym(own), .. }) if **own == *rows.names)
             {

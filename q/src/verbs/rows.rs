@@ -96,7 +96,7 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
         let column = match (many, value.is_scalar()) {
             (true, false) => value,
             (true, true) => Value::collapse(vec![value; rows]),
-            // One dictionary in a list would be a table; here it is an item.
+            // `Value::collapse` would make a table of a list with one dictionary. The column must hold the dictionary itself.
             (false, _) if matches!(value, Value::Dict(_)) => Items::List(vec![value].into()).into(),
             (false, _) => Value::collapse(vec![value]),
         };

@@ -50,6 +50,25 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// Two nodes of one queue, one update, no faults.
+    pub const SMALLEST: Bounds = Bounds {
+        nodes: [2, 0],
+        updates: 1,
+        crashes: 0,
+        cuts: 0,
+        rolls: 0,
+        day_ends: 0,
+        fills: 0,
+        twins: 0,
+        too_long: 0,
+        idles: 0,
+        wakes: 0,
+        written: 0,
+        reports: 0,
+    };
+}
+
+impl Bounds {
     /// Whether the tickerplant knows the nodes' fleet, so that queues sleep.
     fn sleeps(&self) -> bool {
         [self.idles, self.wakes, self.written, self.reports].iter().any(|count| *count > 0)

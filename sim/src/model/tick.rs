@@ -88,9 +88,9 @@ pub struct Facts {
     pub broken: Option<String>,
 }
 
-/// The publisher's place.
+/// Origin of messages: the publisher.
 const PUBLISHER: u8 = 200;
-/// The place of clients that wake queues, and of the write-down process.
+/// Origin of messages: clients that call `.u.asg.wake[]`, and the process that writes the day to disk.
 const OPERATOR: u8 = 201;
 /// The group of all nodes, where queues sleep.
 pub const GROUP: &str = "g";

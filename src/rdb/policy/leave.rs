@@ -21,7 +21,7 @@ pub(super) struct Leave {
     reason: LeaveReason,
     /// The node held windows, whose takeover needs another node.
     handed_on: bool,
-    /// Its day was over, or its cluster sleeps, before the leave began.
+    /// When the leave began, the node was ending already: its day was over, or its cluster had gone to sleep.
     was_ending: bool,
 }
 

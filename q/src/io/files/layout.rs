@@ -110,7 +110,7 @@ fn simple_head(t: u8, attr: u8, count: usize) -> Vec<u8> {
     out
 }
 
-/// Whether a file holds the end offsets of vectors in the file beside it.
+/// Whether this is the file of a nested column that holds where each vector ends in the `#` file beside it.
 pub(super) fn is_nested(bytes: &[u8]) -> bool {
     matches!(bytes, [0xfe, 0x20, t, ..] if *t >= NESTED)
 }

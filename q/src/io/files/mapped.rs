@@ -93,7 +93,7 @@ impl Heap {
         }
     }
 
-    /// A vector; `index` are the bytes of a symbol's position.
+    /// Reads a vector of `count` items. A symbol is a position in the list of symbols, `index` bytes wide.
     fn items(&self, t: i8, attr: Attr, count: usize, index: usize, body: &[u8]) -> Result {
         let is_symbols = matches!(t, types::SYMBOL | types::ENUM);
         let each =
