@@ -6,7 +6,7 @@ use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
 use proto::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
 
 /// A listening session that has loaded this program.
@@ -191,10 +191,9 @@ fn piped(arguments: &[&str], input: &str) -> Output {
     let mut command = elastick(&[&["q"], arguments].concat());
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    match child.stdin.take().expect("piped").write_all(input.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => panic!("its input: {error}"),
-        _ => child.wait_with_output().expect("it ends"),
-    }
+    let written = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    assert!(written.as_ref().map_or_else(|e| e.kind() == ErrorKind::BrokenPipe, |()| true), "its input: {written:?}");
+    child.wait_with_output().expect("it ends")
 }
 
 #[test]
@@ -323,6 +322,83 @@ fn two_sessions_ask_each_other() {
     let output = piped(&[], &lines);
     let shown = String::from_utf8_lossy(&output.stdout).replace("noted\n", "");
     assert_eq!(shown, "20\n22\n2\n,\"t\"\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What a session prints for lines of which one fails in a function, with the debugger on.
+fn debugged(lines: &str) -> String {
+    String::from_utf8_lossy(&piped(&["-e", "1"], lines).stdout).into_owned()
+}
+
+#[test]
+fn a_suspended_evaluation_continues_with_a_value() {
+    // The value takes the place of what failed, not of the function.
+    let shown = debugged("{0N!\"x+1 is \",string x+1;x}`asd\n:17\n");
+    assert!(shown.starts_with("'type ") && shown.ends_with("^\n\"x+1 is 17\"\n`asd\n"), "{shown}");
+    // Locals are in scope of the value, a local that was being changed keeps its items, and each failure suspends.
+    assert!(debugged("{l:(x;1;`c);l[1]:{x+`b}each 1 2;l}3\n:10*x\n:5\n").ends_with("3\n10 5\n`c\n"));
+    assert!(debugged("f:{stop;`ended}\nf 1\n:\n").ends_with("^\n`ended\n"));
+    assert!(debugged("{value x}\"1+`a\"\n:8\n").ends_with("^\n8\n"));
+    // A trap handles its errors; the function around it is suspended at its own.
+    assert!(debugged("{(@[{x+`a};x;\"trapped \",];x+`b)}1\n:2\n").ends_with("^\n\"trapped type\"\n2\n"));
+}
+
+#[test]
+fn a_suspended_script_continues_with_its_next_line() {
+    let directory = Directory::new("session-resumed");
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, "a:b:0\nfunc:{1+x}\na:func`a\nb:1\n").expect("written");
+    let shown = debugged(&format!("\\l {}\n.Q.bt[]\n:42\na,b\n", script.display()));
+    let place = format!("  [3]  {}:2: func:{{1+x}}\n", script.display());
+    assert!(shown.contains(&place) && shown.contains(":3: a:func`a\n") && shown.ends_with("^\n42 1\n"), "{shown}");
+}
+
+#[test]
+fn a_suspended_evaluation_shows_the_locals_of_every_frame() {
+    let lines = "f:{g[x;2#y]}\ng:{a:x*2;a+y}\nf[3;\"hello\"]\na*4\n`\ny\n.\na\n'other\n(x;y)\n\\\n1+1\n";
+    let shown = debugged(lines);
+    let frames: Vec<&str> = shown.lines().filter(|line| !line.trim_start().starts_with('^')).collect();
+    let expected = [
+        "'type (+ was given a long and a string)",
+        "  [2]  g:{a:x*2;a+y}",
+        "24",
+        "  [1]  f:{g[x;2#y]}",
+        "\"hello\"",
+        "  [2]  g:{a:x*2;a+y}",
+        "6",
+        "'other",
+        "  [1]  f:{g[x;2#y]}",
+        "3",
+        "\"hello\"",
+        "2",
+    ];
+    assert_eq!(frames, expected);
+}
+
+#[test]
+fn debuggers_nest_and_each_backslash_ends_one() {
+    let lines = "{x+y}[1;`a]\n{x*y}[x;`b]\n.z.ey\n\\\ny\n\\\nx\n";
+    let shown = debugged(lines);
+    assert!(shown.contains("^\n1\n`b\n`a\n'x (no variable"), "{shown}");
+}
+
+#[test]
+fn clients_and_the_timer_are_served_while_an_evaluation_is_suspended() {
+    let mut command = elastick(&["q", "-e", "1", "-p", "0W"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut input = child.stdin.take().expect("piped");
+    let mut output = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut line = || output.next().expect("a line").expect("text");
+    writeln!(input, "n:0\n.z.ts:{{n+:1}}\nsystem\"p\"\n\\t 10\n{{k:x+`a;n>0}}1").expect("taken");
+    let port: u16 = line().trim_end_matches('i').parse().expect("a port");
+    assert!(line().starts_with("'type"));
+    // The client's own error is its alone, and does not suspend anything.
+    let mut client = connect(port);
+    while ask(&mut client, "n") == Value::Long(0) {}
+    assert_eq!(refused(&mut client, "{x+`b}1"), "type");
+    writeln!(input, ":3\n`after\nexit 0").expect("taken");
+    let rest: Vec<String> = output.map(|line| line.expect("text")).collect();
+    assert_eq!(rest[rest.len() - 2..], ["1b", "`after"]);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

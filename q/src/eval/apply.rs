@@ -79,7 +79,7 @@ impl Context<'_> {
                 }
                 arguments.truncate(arity);
                 let caller = self.running.replace(f.clone());
-                self.frames.push(Running { lambda: l.clone(), name, called_at: self.at });
+                self.frames.push(Running::of_lambda(l, name, self.at));
                 let result = match vm::run_lambda(self, l, &arguments) {
                     Some(result) => result,
                     None => self.run(code, arguments),

@@ -1,7 +1,7 @@
 //! Globals by name: of q, of the library and of the host; parts of values by dotted name.
 
 use crate::eval::{namespace, views};
-use crate::runtime::context::Context;
+use crate::runtime::context::{Context, Running};
 use crate::runtime::error::QError;
 use crate::runtime::host::Made;
 use crate::runtime::limits;
@@ -29,7 +29,7 @@ pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
     if space == Sym::NULL {
         return Ok(name);
     }
-    let code = context.frames.last().map(|frame| lambda::code(&frame.lambda));
+    let code = context.frames.iter().rev().find_map(Running::lambda).map(lambda::code);
     if code.is_some_and(|code| code.is_ok_and(|code| code.is_owners)) && context.host.caller().remote {
         return Ok(name);
     }

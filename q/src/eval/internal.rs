@@ -137,7 +137,7 @@ pub(crate) fn at(context: &mut Context, mut a: Vec<Value>) -> Result {
         3 if a.first().is_some_and(is_called) => {
             let (handler, x) = (a.remove(2), a.remove(1));
             let f = a.remove(0);
-            context.call1(&f, x).or_else(|error| rescue(context, &handler, error))
+            context.trapping(|context| context.call1(&f, x)).or_else(|error| rescue(context, &handler, error))
         }
         n @ (3 | 4) => {
             let value = if n == 4 { Some(a.remove(3)) } else { None };
@@ -178,7 +178,8 @@ pub(crate) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
         3 if a.first().is_some_and(is_called) => {
             let (handler, arguments) = (a.remove(2), a.remove(1));
             let f = a.remove(0);
-            context.apply(&f, path(&arguments)).or_else(|error| rescue(context, &handler, error))
+            let arguments = path(&arguments);
+            context.trapping(|context| context.apply(&f, arguments)).or_else(|error| rescue(context, &handler, error))
         }
         n @ (3 | 4) => {
             let value = if n == 4 { Some(a.remove(3)) } else { None };

@@ -8,6 +8,7 @@ pub(crate) mod namespace;
 pub(crate) mod numbered;
 pub(crate) mod pattern;
 pub(crate) mod peach;
+mod suspend;
 pub(crate) mod trap;
 pub(crate) mod views;
 pub(crate) mod walk;

@@ -38,7 +38,7 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
 fn trapped(context: &mut Context, mut a: Vec<Value>, trap: &str, spread: bool) -> Result {
     let (Some(handler), Some(argument), Some(f)) = (a.pop(), a.pop(), a.pop()) else { return Err(type_error()) };
     let arguments = if spread { argument.items() } else { vec![argument] };
-    context.apply(&f, arguments).or_else(|error| {
+    context.trapping(|context| context.apply(&f, arguments)).or_else(|error| {
         if crate::runtime::host::is_limit(&error) {
             return Err(error);
         }
@@ -89,20 +89,10 @@ pub(crate) fn sbt(_: &mut Context, x: Value) -> Result {
 /// `.Q.bt[]`: prints the current call stack, innermost frame first.
 pub(crate) fn bt(context: &mut Context, _: Value) -> Result {
     let mut out = Vec::new();
-    let mut at = context.at;
-    for depth in (1..=context.frames.len()).rev() {
-        let Some(frame) = context.frames.get(depth - 1) else { break };
-        let start = crate::syntax::lambda::code(&frame.lambda).map_or(0, |code| code.start);
-        let place = Place {
-            name: crate::verbs::trace::traced_name(context, &frame.lambda, frame.name, depth - 1),
-            text: frame.lambda.source.to_vec(),
-            at: at.saturating_sub(start),
-            origin: None,
-        };
+    let places = crate::verbs::trace::levels(context, context.at);
+    for (place, depth) in places.iter().zip((0..places.len()).rev()) {
         place.write(depth, &mut out);
-        at = frame.called_at;
     }
-    Place { name: Vec::new(), text: context.text.clone(), at, origin: None }.write(0, &mut out);
     context.host.print(&out)?;
     Ok(Value::Null)
 }

@@ -73,7 +73,7 @@ impl Context<'_> {
             if self.is_view(*name, view) {
                 continue;
             }
-            out.push(match self.global(*name) {
+            out.push(match self.trapping(|context| context.global(*name)) {
                 Ok(value) => Some(value),
                 Err(error) if crate::runtime::host::is_limit(&error) || &error.name[..] == b"loop" => {
                     return Err(error);
@@ -90,10 +90,16 @@ impl Context<'_> {
             if compiled(l).is_ok_and(|own| std::ptr::eq(own, view))))
     }
 
+    /// Evaluates a view, at a level of its own in the call stack.
+    fn calculated(&mut self, view: &View, lambda: &Lambda) -> Result {
+        self.in_text(&lambda.source, None, |context| context.run(&view.code, Vec::new()))
+            .map_err(|error| error.leave(b"", &lambda.source, 0))
+    }
+
     /// Returns the cached value of a view, or evaluates it if an input changed.
     fn fresh(&mut self, view: &View, lambda: &Lambda) -> Result {
         if self.host.is_restricted() {
-            return self.run(&view.code, Vec::new()).map_err(|e| e.leave(b"", &lambda.source, 0));
+            return self.calculated(view, lambda);
         }
         let inputs = self.inputs(view)?;
         if let Some(last) = view.last.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
@@ -101,7 +107,7 @@ impl Context<'_> {
         {
             return Ok(last.value.clone());
         }
-        let value = self.run(&view.code, Vec::new()).map_err(|e| e.leave(b"", &lambda.source, 0))?;
+        let value = self.calculated(view, lambda)?;
         let last = Last { inputs, value: value.clone() };
         *view.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
         Ok(value)

@@ -1,6 +1,6 @@
 //! Evaluates syntax nodes. Arguments are evaluated from right to left, as in q.
 
-use crate::eval::globals;
+use crate::eval::{globals, suspend};
 use crate::qsql;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -43,15 +43,29 @@ pub(crate) fn run(context: &mut Context, code: &Code, arguments: Vec<Value>) -> 
     context.scopes = scopes;
     match result {
         Ok(value) | Err(Flow::Return(value)) => Ok(value),
-        Err(Flow::Error(error)) if context.host.debugs() => {
-            let known = |(name, value): (&Sym, Option<Value>)| Some((*name, value?));
-            Err(error.keep(code.locals.iter().zip(frame.locals).filter_map(known).collect()))
-        }
         Err(Flow::Error(error)) => Err(error),
     }
 }
 
 pub(crate) fn node(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
+    if context.debugs {
+        return debugged(context, node, frame);
+    }
+    evaluated(context, node, frame)
+}
+
+/// [`node`] in an evaluation that can be suspended. Apart, because code after the usual evaluation costs every node a copy of its result.
+#[cold]
+#[inline(never)]
+fn debugged(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
+    match evaluated(context, node, frame) {
+        Err(Flow::Error(error)) => suspend::offer(context, error, node.at, frame),
+        result => result,
+    }
+}
+
+#[inline(always)]
+fn evaluated(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
     match &node.kind {
         Kind::Const(value) => Ok(value.clone()),
         Kind::Local(slot) => {
@@ -170,6 +184,9 @@ impl Context<'_> {
     }
 
     fn application(&mut self, f: &Node, arguments: &[Option<Node>], frame: &mut Frame) -> Walk {
+        if self.debugs {
+            return suspend::application(self, f, arguments, frame);
+        }
         self.enter()?;
         match arguments {
             [Some(x), Some(y)] => {
@@ -188,10 +205,6 @@ impl Context<'_> {
                         self.host.acts_as_owner(false);
                         return Ok(result?);
                     }
-                    if self.debugs {
-                        let given = [x.clone(), y.clone()];
-                        return Ok(call::run2(self, *index, x, y).map_err(|e| e.failed(*index, &given))?);
-                    }
                     return Ok(call::run2(self, *index, x, y)?);
                 }
                 let called = self.callee(f, frame)?;
@@ -203,10 +216,6 @@ impl Context<'_> {
                     && let Function::Primitive(index) = &**function
                 {
                     self.at = f.at;
-                    if self.debugs {
-                        let given = [x.clone()];
-                        return Ok(call::run1(self, *index, x).map_err(|e| e.failed(*index, &given))?);
-                    }
                     return Ok(call::run1(self, *index, x)?);
                 }
                 let called = self.callee(f, frame)?;
@@ -228,7 +237,7 @@ impl Context<'_> {
     }
 
     /// Evaluates the function of an application, and records a global's name for backtraces.
-    fn callee(&mut self, f: &Node, frame: &mut Frame) -> Walk {
+    pub(super) fn callee(&mut self, f: &Node, frame: &mut Frame) -> Walk {
         let value = self.node(f, frame)?;
         self.at = f.at;
         self.callee = match f.kind {

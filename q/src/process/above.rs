@@ -3,7 +3,7 @@
 use crate::eval::{apply, globals, namespace, numbered, walk};
 use crate::process::{commands, entry, functions, prelude, system};
 use crate::runtime::context::Context;
-use crate::runtime::error::QError;
+use crate::runtime::error::{Origin, QError};
 use crate::runtime::frame::{Frame, Walk};
 use crate::runtime::host::Made;
 use crate::syntax::ast::{Code, Node};
@@ -33,8 +33,8 @@ impl Evaluate for Context<'_> {
         walk::run(self, code, arguments)
     }
 
-    fn line(&mut self, text: &[u8]) -> Result<(Value, bool), QError> {
-        entry::run_line(self, text)
+    fn line(&mut self, text: &[u8], origin: Option<Origin>) -> Result<(Value, bool), QError> {
+        entry::run_line_of(self, text, origin)
     }
 
     fn text(&mut self, text: &[u8]) -> Evaluated {

@@ -101,7 +101,7 @@ fn without_comment<'a>(word: &[u8], rest: &'a [u8]) -> &'a [u8] {
 /// `p)text`: evaluates text of another language with `.p.e`; of k only system commands come here.
 pub(crate) fn language(context: &mut Context, letter: u8, text: &[u8]) -> std::result::Result<(Value, bool), QError> {
     if matches!(letter, b'q' | b'k') {
-        return context.line(text);
+        return context.line(text, None);
     }
     let evaluator = crate::runtime::values::symbol(&[b'.', letter, b'.', b'e'])?;
     let evaluator = context.global(evaluator)?;
@@ -210,18 +210,19 @@ pub(crate) fn load(context: &mut Context, rest: &[u8]) -> Result {
         full.as_os_str().as_bytes().into()
     };
     let outer = context.host.loading_from();
+    let command = [b"\\l ", rest].concat();
     let mut result = Ok(Value::Null);
     for (line, expression) in script::expressions_of(&path, &source) {
         let origin = Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) };
         context.host.loading(Some(origin.clone()));
-        match context.line(&expression) {
+        match context.in_text(&command, None, |context| context.line(&expression, Some(origin.clone()))) {
             Ok((value, true)) => {
                 let shown = crate::verbs::show::brief(&value, &context.host.console());
                 context.host.print(&shown)?;
             }
             Ok(_) => {}
             Err(error) => {
-                result = Err(error.locate_last(&origin).leave_command([b"\\l ", rest].concat()));
+                result = Err(error.locate_last(&origin).leave_command(command));
                 break;
             }
         }

@@ -3,7 +3,7 @@
 use crate::io::files::database;
 use crate::process::commands;
 use crate::runtime::context::Context;
-use crate::runtime::error::QError;
+use crate::runtime::error::{Origin, QError};
 use crate::runtime::host::Host;
 use crate::runtime::limits::{Limits, settled};
 use crate::syntax::ast::Kind;
@@ -89,8 +89,20 @@ pub(crate) fn run_text(context: &mut Context, text: &[u8]) -> Result<Value, QErr
     run_line(context, text).map(|(value, shown)| if shown { value } else { Value::Null })
 }
 
-pub(crate) fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
-    run_statements(context, text).map_err(|error| {
+fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
+    run_line_of(context, text, None)
+}
+
+/// [`run_line`] of a script, whose place `origin` is.
+pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Origin>) -> Result<(Value, bool), QError> {
+    let is_outermost = context.text.is_empty() && context.frames.is_empty();
+    let result = if is_outermost {
+        context.text = text.to_vec();
+        run_statements(context, text)
+    } else {
+        context.in_text(text, origin, |context| run_statements(context, text))
+    };
+    result.map_err(|error| {
         let error = error.leave(b"", text, 0);
         error.locate(|name| context.host.origin(symbol::find(name)?))
     })
@@ -106,9 +118,6 @@ fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), Q
         return commands::language(context, *letter, rest);
     }
     let program = parse::program(text, context.host.namespace())?;
-    if context.text.is_empty() {
-        context.text = text.to_vec();
-    }
     let silent = program.silent;
     let value = match program.code.body.len() > 1 && text.windows(6).any(|word| word == b"system") {
         true => run_in_namespaces(context, text, program)?,

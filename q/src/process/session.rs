@@ -1,6 +1,7 @@
 //! A host for expressions: globals in memory and a console. Used by `elastick q` and to load schemas.
 
 mod completion;
+mod debugging;
 mod nested;
 mod outside;
 
@@ -10,7 +11,7 @@ use crate::process::entry::eval_line;
 use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
 use crate::runtime::guard::{Asking, Authors};
-use crate::runtime::host::{Caller, Grants, Host, Made, Setting, Threads};
+use crate::runtime::host::{Caller, Grants, Host, Made, Resume, Setting, Threads};
 use crate::runtime::limits::Limits;
 use crate::runtime::values::symbol;
 use crate::verbs::append;
@@ -21,6 +22,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+pub use debugging::Debugger;
 pub use outside::{Door, Output, Start};
 
 /// A session: globals in namespaces, in order of definition, with its handles and settings.
@@ -38,6 +40,7 @@ pub struct Session {
     door: Option<Box<dyn Door>>,
     reaches_files: bool,
     debugs: bool,
+    debugger: Option<Arc<dyn Debugger>>,
     start: Start,
     settings: HashMap<Setting, i64>,
     origins: HashMap<Sym, Origin>,
@@ -174,23 +177,6 @@ impl Session {
     /// Current display settings.
     pub fn console_now(&self) -> Console {
         self.console
-    }
-
-    /// Sets whether errors keep the locals of the lambda that failed.
-    pub fn set_debugs(&mut self, on: bool) {
-        self.debugs = on;
-    }
-
-    /// Evaluates a line with the locals of a suspended lambda in scope, and prints the result.
-    ///
-    /// # Errors
-    /// The error of the line, which is not printed.
-    pub fn line_among(&mut self, line: &[u8], locals: &[(Sym, Value)]) -> Result<(), QError> {
-        let limits = self.own_limits();
-        match crate::process::entry::eval_among(self, line, locals, &limits)? {
-            (value, true) => self.display(&value, &limits),
-            _ => Ok(()),
-        }
     }
 
     /// Prints the result of a console line, and what of it is not shown.
@@ -435,6 +421,13 @@ impl Host for Session {
 
     fn debugs(&self) -> bool {
         self.debugs
+    }
+
+    fn suspend(&mut self, error: &QError) -> Resume {
+        match self.debugger.clone() {
+            Some(debugger) => debugger.suspended(self, error),
+            None => Resume::Pass,
+        }
     }
 
     fn blocks_writes(&self) -> bool {

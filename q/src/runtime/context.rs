@@ -1,6 +1,6 @@
 //! State of one evaluation: its host, its limits, and the tables whose columns are names.
 
-use crate::runtime::error::QError;
+use crate::runtime::error::{Origin, QError};
 use crate::runtime::host::Host;
 use crate::runtime::limits::{Allowance, Limits, Watch};
 use crate::runtime::registers::Registers;
@@ -10,13 +10,37 @@ use columns::sys::{budget, stack};
 use columns::table::function::Lambda;
 use columns::table::{Sym, Value};
 
-/// Call frame of a lambda.
+/// A level of the call stack.
 pub(crate) struct Running {
-    pub lambda: Lambda,
-    /// Name of the global through which it was called; null if unknown.
-    pub name: Sym,
+    pub code: RunningCode,
     /// Position of the call in the caller's text.
     pub called_at: u32,
+    /// Locals of a lambda while it calls a function, kept for the debugger only.
+    pub locals: Vec<Option<Value>>,
+}
+
+/// What runs at a level of the call stack.
+pub(crate) enum RunningCode {
+    Lambda {
+        lambda: Lambda,
+        /// Name of the global through which it was called; null if unknown.
+        name: Sym,
+    },
+    /// Text that is evaluated: a line of a script, a string, a view.
+    Text { text: Vec<u8>, origin: Option<Origin> },
+}
+
+impl Running {
+    pub(crate) fn of_lambda(lambda: &Lambda, name: Sym, called_at: u32) -> Running {
+        Running { code: RunningCode::Lambda { lambda: lambda.clone(), name }, called_at, locals: Vec::new() }
+    }
+
+    pub(crate) fn lambda(&self) -> Option<&Lambda> {
+        match &self.code {
+            RunningCode::Lambda { lambda, .. } => Some(lambda),
+            RunningCode::Text { .. } => None,
+        }
+    }
 }
 
 /// Steps between two checks of the limits.
@@ -35,8 +59,10 @@ pub struct Context<'h> {
     pub(crate) callee: Sym,
     /// Views in evaluation.
     pub(crate) viewing: Vec<usize>,
-    /// Call stack of lambdas, outermost first.
+    /// Call stack, outermost first; below it is `text`.
     pub(crate) frames: Vec<Running>,
+    /// Traps that the evaluation is in: `@[f;x;handler]` and the like.
+    pub(crate) traps: usize,
     /// Position of the current application in the innermost text.
     pub(crate) at: u32,
     /// Whether errors keep locals and arguments for the debugger.
@@ -70,6 +96,7 @@ impl<'h> Context<'h> {
             callee: Sym::NULL,
             viewing: Vec::new(),
             frames: Vec::new(),
+            traps: 0,
             at: 0,
             debugs,
             text: Vec::new(),
@@ -77,6 +104,30 @@ impl<'h> Context<'h> {
             _watch: watch,
             steps: 0,
         }
+    }
+
+    /// Runs `work` where an error is handled: it does not suspend the evaluation.
+    pub(crate) fn trapping<R>(&mut self, work: impl FnOnce(&mut Context<'h>) -> R) -> R {
+        self.traps += 1;
+        let result = work(self);
+        self.traps -= 1;
+        result
+    }
+
+    /// Runs `work` at another level of the call stack, that of a text.
+    pub(crate) fn in_text<R>(
+        &mut self,
+        text: &[u8],
+        origin: Option<Origin>,
+        work: impl FnOnce(&mut Context<'h>) -> R,
+    ) -> R {
+        let code = RunningCode::Text { text: text.to_vec(), origin };
+        self.frames.push(Running { code, called_at: self.at, locals: Vec::new() });
+        let result = work(self);
+        if let Some(level) = self.frames.pop() {
+            self.at = level.called_at;
+        }
+        result
     }
 
     /// Called in every loop; checks the limits at every 64th call.

@@ -25,12 +25,25 @@ struct Way {
     places: Vec<Place>,
     /// Position in the running text, until that text is known.
     at: Option<u32>,
-    /// Locals of the running lambda, if the host debugs.
-    locals: Locals,
-    /// Locals of each of `places`.
+    /// Locals of each of `places`, for a debugger.
     frames: Vec<Locals>,
     /// The failed primitive and its arguments, if the host debugs.
     failed: Option<(Value, Value)>,
+    suspension: Suspension,
+}
+
+/// What a debugger has made of an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Suspension {
+    /// No debugger has seen it.
+    #[default]
+    New,
+    /// It has been passed over: it continues as any error.
+    Passed,
+    /// It has been shown, and ends the evaluation.
+    Shown,
+    /// It ends the level of the call stack with this number, from 1, without a trace of it, and is new to the levels below.
+    Ends(usize),
 }
 
 /// Names and values of a lambda's locals.
@@ -134,8 +147,69 @@ impl QError {
         self.way.as_ref()?.failed.as_ref()
     }
 
+    /// Whether a debugger at this depth of the call stack has yet to see the error.
+    pub(crate) fn is_new_at(&self, depth: usize) -> bool {
+        match self.way.as_ref().map_or(Suspension::New, |way| way.suspension) {
+            Suspension::New => true,
+            Suspension::Passed | Suspension::Shown => false,
+            Suspension::Ends(level) => depth < level,
+        }
+    }
+
+    fn after(mut self, suspension: Suspension) -> QError {
+        self.way.get_or_insert_default().suspension = suspension;
+        self
+    }
+
+    /// The error as one that no debugger stops.
+    pub(crate) fn passed(self) -> QError {
+        self.after(Suspension::Passed)
+    }
+
+    /// The error as one that a debugger has shown.
+    pub(crate) fn ended(self) -> QError {
+        self.after(Suspension::Shown)
+    }
+
+    /// An error that a debugger signals, and that ends the level of the call stack with this number, from 1.
+    pub(crate) fn from_debugger(name: Vec<u8>, level: usize) -> QError {
+        QError::signal(name).after(Suspension::Ends(level))
+    }
+
+    /// Whether a debugger has shown the error.
+    pub fn is_shown(&self) -> bool {
+        self.way.as_ref().is_some_and(|way| way.suspension == Suspension::Shown)
+    }
+
+    /// The error with the levels around it: its trace as it will be once it has left them.
+    pub(crate) fn within(mut self, around: Vec<(Place, Locals)>) -> QError {
+        let way = self.way.get_or_insert_default();
+        way.at = None;
+        way.frames.resize(way.places.len(), Locals::new());
+        for (place, locals) in around {
+            way.places.push(place);
+            way.frames.push(locals);
+        }
+        way.places.truncate(QError::MAX_TRACE);
+        way.frames.truncate(QError::MAX_TRACE);
+        self
+    }
+
+    /// The position in the running text, if it is known.
+    pub(crate) fn position(&self) -> Option<u32> {
+        self.way.as_ref()?.at
+    }
+
     /// Adds a level to the stack trace: the error leaves this text.
     pub(crate) fn leave(mut self, name: &[u8], text: &[u8], start: u32) -> QError {
+        if let Some(way) = &mut self.way
+            && matches!(way.suspension, Suspension::Ends(_))
+            && way.places.is_empty()
+        {
+            // The level that the debugger ends has no trace; the one around it has its own.
+            (way.suspension, way.at) = (Suspension::New, None);
+            return self;
+        }
         if let Some(way) = &mut self.way
             && let Some(at) = way.at.take()
             && way.places.len() < QError::MAX_TRACE
@@ -146,15 +220,6 @@ impl QError {
                 at: at.saturating_sub(start),
                 origin: None,
             });
-            way.frames.push(std::mem::take(&mut way.locals));
-        }
-        self
-    }
-
-    /// Adds the locals of the lambda that the error is about to leave.
-    pub(crate) fn keep(mut self, locals: Locals) -> QError {
-        if let Some(way) = self.way.as_mut().filter(|way| way.at.is_some()) {
-            way.locals = locals;
         }
         self
     }
@@ -162,17 +227,6 @@ impl QError {
     /// The locals at a level, 0 the innermost, if they were kept.
     pub fn locals(&self, level: usize) -> &[(Sym, Value)] {
         self.way.as_ref().and_then(|way| way.frames.get(level)).map_or(&[], |locals| &locals[..])
-    }
-
-    /// Replaces the error by another that leaves the innermost text.
-    pub fn instead(mut self, name: &[u8]) -> QError {
-        self.name = Cow::Owned(name.to_vec());
-        self.detail.clear();
-        if let Some(way) = self.way.as_mut().filter(|way| !way.places.is_empty()) {
-            way.places.remove(0);
-            way.frames.drain(..way.frames.len().min(1));
-        }
-        self
     }
 
     /// The text at a level, 0 the innermost, with its depth and a caret.
@@ -224,7 +278,6 @@ impl QError {
             && way.places.len() < QError::MAX_TRACE
         {
             way.places.push(Place { name: Vec::new(), text: command, at: 0, origin: None });
-            way.frames.push(Vec::new());
         }
         self.place(0)
     }

@@ -82,6 +82,19 @@ pub enum Setting {
     Workspace,
 }
 
+/// How an evaluation continues that was suspended at an error.
+#[derive(Clone, Debug)]
+pub enum Resume {
+    /// It was not suspended: the error unwinds it.
+    Pass,
+    /// This is the result of what failed.
+    With(Value),
+    /// Another error ends the innermost function.
+    Signal(Vec<u8>),
+    /// It ends; the error has been shown.
+    Abort,
+}
+
 /// Data that becomes code.
 #[derive(Clone, Copy, Debug)]
 pub enum Made<'a> {
@@ -230,6 +243,11 @@ pub trait Host {
     /// Whether errors keep the locals of the lambdas that they unwind, for the debugger.
     fn debugs(&self) -> bool {
         false
+    }
+
+    /// Stops an evaluation at an error, until its owner has decided how it continues. `error` has the whole call stack.
+    fn suspend(&mut self, _error: &QError) -> Resume {
+        Resume::Pass
     }
 
     /// Whether clients may not assign: `\_`.

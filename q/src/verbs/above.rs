@@ -6,7 +6,7 @@
 //! are statically dispatched, so they cost no more than direct ones.
 
 use crate::runtime::context::Context;
-use crate::runtime::error::QError;
+use crate::runtime::error::{Origin, QError};
 use crate::runtime::frame::{Frame, Walk};
 use crate::syntax::ast::{Code, Node};
 use columns::table::{Sym, Table, Value};
@@ -44,8 +44,8 @@ pub(crate) trait Evaluate {
     /// Runs code with its arguments.
     fn run(&mut self, code: &Code, arguments: Vec<Value>) -> Evaluated;
 
-    /// Evaluates text; also returns whether the console shows the value.
-    fn line(&mut self, text: &[u8]) -> Result<(Value, bool), QError>;
+    /// Evaluates a line, of a script if it has an origin; also returns whether the console shows the value.
+    fn line(&mut self, text: &[u8], origin: Option<Origin>) -> Result<(Value, bool), QError>;
 
     /// Evaluates text; returns the generic null if the console shows nothing.
     fn text(&mut self, text: &[u8]) -> Evaluated;

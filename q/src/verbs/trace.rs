@@ -1,7 +1,7 @@
 //! Names of lambdas in stack traces.
 
-use crate::runtime::context::Context;
-use crate::runtime::error::QError;
+use crate::runtime::context::{Context, RunningCode};
+use crate::runtime::error::{Place, QError};
 use crate::syntax::lambda;
 use crate::syntax::resolve::qualify;
 use columns::table::function::{Function, Lambda};
@@ -16,6 +16,28 @@ pub(crate) fn left(context: &Context, lambda: &Lambda, name: Sym, error: QError)
     error.leave(&name, &lambda.source, start)
 }
 
+/// Returns the levels of the call stack, innermost first; `at` is the position in the innermost text.
+pub(crate) fn levels(context: &Context, at: u32) -> Vec<Place> {
+    let mut at = at;
+    let mut places = Vec::with_capacity(context.frames.len() + 1);
+    for (depth, level) in context.frames.iter().enumerate().rev().take(QError::MAX_TRACE) {
+        places.push(match &level.code {
+            RunningCode::Lambda { lambda, name } => {
+                let start = lambda::code(lambda).map_or(0, |code| code.start);
+                let name = traced_name(context, lambda, *name, depth);
+                let origin = columns::table::symbol::find(&name).and_then(|name| context.host.origin(name));
+                Place { name, text: lambda.source.to_vec(), at: at.saturating_sub(start), origin }
+            }
+            RunningCode::Text { text, origin } => {
+                Place { name: Vec::new(), text: text.clone(), at, origin: origin.clone() }
+            }
+        });
+        at = level.called_at;
+    }
+    places.push(Place { name: Vec::new(), text: context.text.clone(), at, origin: None });
+    places
+}
+
 /// Returns a lambda's name in a stack trace, at `depth` enclosing calls: the global by which it was called or which holds
 /// it. A lambda nested in another has the outer one's name with `@` appended.
 pub(crate) fn traced_name(context: &Context, lambda: &Lambda, called: Sym, depth: usize) -> Vec<u8> {
@@ -27,8 +49,11 @@ pub(crate) fn traced_name(context: &Context, lambda: &Lambda, called: Sym, depth
             return [text(name), &vec![b'@'; marks]].concat();
         }
         let outer = around.checked_sub(1).and_then(|i| context.frames.get(i));
-        let Some(outer) = outer.filter(|outer| is_within(&outer.lambda.source, &lambda.source)) else { break };
-        (lambda, called, marks) = (&outer.lambda, outer.name, marks + 1);
+        let Some(RunningCode::Lambda { lambda: outer, name }) = outer.map(|outer| &outer.code) else { break };
+        if !is_within(&outer.source, &lambda.source) {
+            break;
+        }
+        (lambda, called, marks) = (outer, *name, marks + 1);
     }
     Vec::new()
 }

@@ -7,24 +7,22 @@ use super::help;
 use super::input::{Keyboard, Prompt, Typed};
 use super::options::QOptions;
 use super::output::{Notes, Screen};
-use super::peers::{Client, ConnectionEvent, Dialect, HandlersSet};
+use super::peers::{ConnectionEvent, Dialect, HandlersSet};
 use super::signals;
 use crate::cli::CliError;
-use crate::net::inbox::{Inbox, Message, Respond, Turn};
+use crate::net::inbox::Respond;
+use crate::net::remote;
 use crate::net::tls::Door;
-use crate::net::{message, remote};
-use crate::q::handlers::{self, Outcome};
-use crate::q::handles::Peer;
-use crate::q::host::{Caller, Grants, Host, Setting};
-use crate::q::session::Session;
-use crate::q::{Limits, QError, Rules, apply, from_view};
-use crate::sys::interrupt::Cancel;
+use crate::q::host::{Caller, Host, Resume, Setting};
+use crate::q::session::{Debugger, Session};
+use crate::q::{QError, apply};
 use crate::sys::memory::Sources;
-use crate::table::{Sym, Value, symbol};
-use proto::{Endian, MessageKind, View};
+use crate::table::{Value, symbol};
 use rustix::termios::tcgetwinsize;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io::IsTerminal;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -41,31 +39,60 @@ const TO_END: &str = "Ctrl-C or SIGTERM ends it, and so does a last line `exit 0
 /// Maximum depth of nested debuggers.
 const MAX_SUSPENDED: usize = 20;
 
-/// The session and its surroundings.
-struct Console {
-    session: Session,
-    screen: Screen,
+/// What surrounds the session. It is shared with the debugger, which is called in the midst of an evaluation and serves what the console
+/// serves: so nothing of it stays borrowed while the session evaluates.
+pub(super) struct Console {
+    pub(super) screen: Screen,
     events: Receiver<ConsoleEvent>,
+    keyboard: Keyboard,
     terminal: bool,
-    own: Caller,
+    pub(super) own: Caller,
     /// Next call of `.z.ts`, and its interval in milliseconds.
-    tick: Option<(Instant, i64)>,
+    tick: Cell<Option<(Instant, i64)>>,
     /// Console size taken from the window; any other size was set by hand.
-    window: Option<[usize; 2]>,
+    window: Cell<Option<[usize; 2]>>,
     /// Ctrl-C was pressed on an empty line.
-    interrupted: bool,
-    /// Open debuggers, newest last.
-    suspended: Vec<Suspended>,
+    interrupted: Cell<bool>,
+    /// Lines read and not yet evaluated.
+    pending: RefCell<VecDeque<Vec<u8>>>,
+    /// The keyboard reads a line.
+    is_prompted: Cell<bool>,
+    input_ended: Cell<bool>,
+    /// The remark that the session outlives its input was made.
+    is_noted: Cell<bool>,
+    /// The command line has been carried out.
+    is_prepared: Cell<bool>,
+    /// Suspended evaluations, newest last.
+    suspended: RefCell<Vec<Suspended>>,
+    /// How the newest of them continues, once that is decided.
+    resume: RefCell<Option<Resume>>,
     /// Connected clients by handle, with what they speak.
-    clients: HashMap<i32, (Caller, Dialect)>,
-    trusts_clients: bool,
+    pub(super) clients: RefCell<HashMap<i32, (Caller, Dialect)>>,
+    pub(super) trusts_clients: bool,
     /// Senders of deferred responses, by handle, oldest first.
-    deferred: HashMap<i32, VecDeque<Respond>>,
+    pub(super) deferred: RefCell<HashMap<i32, VecDeque<Respond>>>,
     /// The script of the command line failed.
-    script_failed: bool,
+    script_failed: Cell<bool>,
     /// Lines are in k: `\\` alone switches.
-    is_k: bool,
+    is_k: Cell<bool>,
     handlers: Arc<HandlersSet>,
+}
+
+thread_local! {
+    /// The console of this thread, for the debugger. An evaluation on another thread has none, and is not suspended.
+    static HERE: RefCell<Option<Rc<Console>>> = const { RefCell::new(None) };
+}
+
+/// The debugger of the session: the console of the evaluation's thread.
+struct AtConsole;
+
+impl Debugger for AtConsole {
+    fn suspended(&self, session: &mut Session, error: &QError) -> Resume {
+        match HERE.with(|here| here.borrow().clone()) {
+            Some(console) => console.suspended(session, error),
+            None => Resume::Pass,
+        }
+    }
 }
 
 /// Runs the session and returns its exit code.
@@ -96,28 +123,38 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         door,
         Arc::clone(&handlers),
     )));
-    let mut console = Console {
-        session,
+    let typed = move |typed| drop(sender.send(ConsoleEvent::Typed(typed)));
+    let console = Rc::new(Console {
+        keyboard: Keyboard::start(terminal, screen.clone(), typed)?,
         screen,
         events,
         terminal,
         own,
-        tick: None,
-        window: None,
-        interrupted: false,
-        suspended: Vec::new(),
-        clients: HashMap::new(),
+        tick: Cell::default(),
+        window: Cell::default(),
+        interrupted: Cell::default(),
+        pending: RefCell::default(),
+        is_prompted: Cell::default(),
+        input_ended: Cell::default(),
+        is_noted: Cell::default(),
+        is_prepared: Cell::default(),
+        suspended: RefCell::default(),
+        resume: RefCell::default(),
+        clients: RefCell::default(),
         trusts_clients: options.trusts_clients,
-        deferred: HashMap::new(),
-        script_failed: false,
-        is_k: false,
+        deferred: RefCell::default(),
+        script_failed: Cell::default(),
+        is_k: Cell::default(),
         handlers,
-    };
-    console.prepare(options)?;
-    let keyboard =
-        Keyboard::start(terminal, console.screen.clone(), move |typed| drop(sender.send(ConsoleEvent::Typed(typed))))?;
-    console.run_events(&keyboard);
-    Ok(console.end())
+    });
+    HERE.with(|here| *here.borrow_mut() = Some(Rc::clone(&console)));
+    session.set_debugger(Arc::new(AtConsole));
+    console.prepare(&mut session, options)?;
+    console.is_prepared.set(true);
+    while session.exited().is_none() && !console.screen.is_closed() && console.goes_on(&session) {
+        console.serve(&mut session);
+    }
+    Ok(console.end(&mut session))
 }
 
 /// User name of the process.
@@ -138,15 +175,28 @@ fn user_of(users: &[u8], number: u32) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns the caller of what a client's connection evaluates.
-fn caller(handle: i32, by: Client, remote: bool) -> Caller {
-    let grants = Grants { relay: true, ..Grants::default() };
-    Caller { handle, user: by.user, address: by.address, tls: by.tls, remote, grants }
+/// What keeps the session running without input, as in kdb+: its port and its connections. `None` without any.
+fn kept_by(session: &Session) -> Option<String> {
+    let (port, handles) = (session.port(), session.open_handles());
+    let port = (port != 0).then(|| format!("port {port}"));
+    let handles = (!handles.is_empty()).then(|| match &handles[..] {
+        [one] => format!("handle {one}"),
+        several => format!("{} handles", several.len()),
+    });
+    match (port, handles) {
+        (Some(port), Some(handles)) => Some(format!("{port} and {handles}")),
+        (port, handles) => port.or(handles),
+    }
+}
+
+/// The function that the session has set as a handler.
+pub(super) fn handler(session: &Session, name: &str) -> Option<Value> {
+    session.global(symbol::find(name.as_bytes())?)
 }
 
 impl Console {
-    fn prepare(&mut self, options: &QOptions) -> Result<(), CliError> {
-        self.fit_to_window(options.sized);
+    fn prepare(&self, session: &mut Session, options: &QOptions) -> Result<(), CliError> {
+        self.fit_to_window(session, options.sized);
         if self.terminal && !options.start.quiet {
             let version = env!("CARGO_PKG_VERSION");
             self.screen.write(
@@ -155,102 +205,129 @@ impl Console {
         }
         // The rest is for other processes and for what is not counted.
         let memory = Sources::default().memory().map_or(0, |memory| memory.total_bytes / 5 * 4);
-        self.session.set_own_memory(memory);
+        session.set_own_memory(memory);
         if let Some(mb) = options.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
-            self.session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
+            session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
         }
         let ticking = |command: &&String| command.starts_with("t ");
         for command in options.commands.iter().filter(|c| !ticking(c)) {
-            self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
+            session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
         if let Some(port) = &options.port {
-            self.session.listen(port.as_bytes()).map_err(CliError::failed)?;
+            session.listen(port.as_bytes()).map_err(CliError::failed)?;
         }
         if let Some(script) = &options.target {
-            self.script_failed = !self.line(format!("\\l {script}").as_bytes());
+            self.script_failed.set(!self.line(session, format!("\\l {script}").as_bytes()));
         }
         for command in options.commands.iter().filter(ticking) {
-            self.session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
+            session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
         Ok(())
     }
 
-    /// Runs until the session or its input ends.
-    fn run_events(&mut self, keyboard: &Keyboard) {
-        let (mut is_prompted, mut input_ended, mut is_noted) = (false, false, false);
-        while self.session.exited().is_none() && !self.screen.is_closed() {
-            if input_ended {
-                let Some(kept_by) = self.kept_by() else { break };
-                if !is_noted {
-                    is_noted = true;
-                    let note = format!("(end of input; the session continues for {kept_by}; {TO_END})\n");
-                    self.screen.remark(note.as_bytes());
-                }
-            }
-            if !is_prompted && !input_ended {
-                keyboard.request(self.prompt());
-                is_prompted = true;
-            }
-            self.note_handlers();
-            match self.next() {
-                None => self.tick(),
-                Some(ConsoleEvent::Typed(typed)) => {
-                    is_prompted = false;
-                    input_ended = self.typed(typed);
-                }
-                Some(ConsoleEvent::Connection(event)) => self.connection_event(event),
-            }
-            self.send_deferred();
+    /// Whether the session continues: always before the end of its input, and after it as long as something keeps it.
+    fn goes_on(&self, session: &Session) -> bool {
+        if !self.input_ended.get() {
+            return true;
         }
+        let Some(kept_by) = kept_by(session) else { return false };
+        if !self.is_noted.replace(true) {
+            let note = format!("(end of input; the session continues for {kept_by}; {TO_END})\n");
+            self.screen.remark(note.as_bytes());
+        }
+        true
     }
 
-    /// What keeps the session running without input, as in kdb+: its port and its connections. `None` without any.
-    fn kept_by(&self) -> Option<String> {
-        let (port, handles) = (self.session.port(), self.session.open_handles());
-        let port = (port != 0).then(|| format!("port {port}"));
-        let handles = (!handles.is_empty()).then(|| match &handles[..] {
-            [one] => format!("handle {one}"),
-            several => format!("{} handles", several.len()),
+    /// Waits for the next input, event or tick, and serves it.
+    fn serve(&self, session: &mut Session) {
+        if !self.input_ended.get() && !self.is_prompted.replace(true) {
+            self.keyboard.request(self.prompt(session));
+        }
+        if self.is_prepared.get() {
+            self.note_handlers(session);
+        }
+        match self.next(session) {
+            None => self.aside(session, |session| self.tick(session)),
+            Some(ConsoleEvent::Typed(typed)) => {
+                self.is_prompted.set(false);
+                self.typed(session, typed);
+            }
+            Some(ConsoleEvent::Connection(event)) => {
+                self.aside(session, |session| self.connection_event(session, event));
+            }
+        }
+        self.send_deferred(session);
+    }
+
+    /// Evaluates what is not a line of the console.
+    fn aside(&self, session: &mut Session, work: impl FnOnce(&mut Session)) {
+        session.apart(|session| {
+            session.set_caller(self.own.clone());
+            work(session);
         });
-        match (port, handles) {
-            (Some(port), Some(handles)) => Some(format!("{port} and {handles}")),
-            (port, handles) => port.or(handles),
-        }
     }
 
-    fn note_handlers(&self) {
-        self.handlers.note(|handler| handler.of(&self.session).is_some());
+    /// Asks the person at the console how an evaluation that failed continues. Clients and the timer are served meanwhile.
+    fn suspended(&self, session: &mut Session, error: &QError) -> Resume {
+        if self.suspended.borrow().len() >= MAX_SUSPENDED {
+            return Resume::Pass;
+        }
+        self.screen.write_failure(&error.shown());
+        self.suspended.borrow_mut().push(Suspended::new(error.clone()));
+        if self.terminal {
+            // Pasted lines belong together: those after the failed one were written for its result.
+            self.pending.borrow_mut().clear();
+        }
+        let resume = signals::pausing(|| {
+            loop {
+                self.pending_lines(session);
+                if let Some(resume) = self.resume.borrow_mut().take() {
+                    break resume;
+                }
+                if session.exited().is_some() || self.screen.is_closed() || self.input_ended.get() {
+                    break Resume::Abort;
+                }
+                self.serve(session);
+            }
+        });
+        self.suspended.borrow_mut().pop();
+        session.set_debugs(true);
+        resume
+    }
+
+    pub(super) fn note_handlers(&self, session: &Session) {
+        self.handlers.note(|handler| handler.of(session).is_some());
     }
 
     /// Returns the next event; `None` if the timer is due.
-    fn next(&mut self) -> Option<ConsoleEvent> {
-        let interval_ms = self.session.setting(Setting::Timer);
-        if self.tick.map_or(0, |(_, ms)| ms) != interval_ms {
-            self.tick = (interval_ms > 0).then(|| (Instant::now(), interval_ms));
+    fn next(&self, session: &Session) -> Option<ConsoleEvent> {
+        let interval_ms = session.setting(Setting::Timer);
+        if self.tick.get().map_or(0, |(_, ms)| ms) != interval_ms {
+            self.tick.set((interval_ms > 0).then(|| (Instant::now(), interval_ms)));
         }
-        let Some((at, _)) = self.tick else { return self.events.recv().ok() };
+        let Some((at, _)) = self.tick.get() else { return self.events.recv().ok() };
         self.events.recv_timeout(at.saturating_duration_since(Instant::now())).ok()
     }
 
-    fn prompt(&self) -> Prompt {
-        if !self.terminal || self.session.is_quiet() {
+    fn prompt(&self, session: &Session) -> Prompt {
+        if !self.terminal || session.is_quiet() {
             return Prompt::default();
         }
-        let space = String::from_utf8_lossy(symbol::text(self.session.namespace())).into_owned();
-        let suspended = ")".repeat(self.suspended.len());
+        let space = String::from_utf8_lossy(symbol::text(session.namespace())).into_owned();
+        let suspended = ")".repeat(self.suspended.borrow().len());
         let known = Known {
-            names: self.session.completions(),
-            tables: self.session.tables().into_iter().collect(),
+            names: session.completions(),
+            tables: session.tables().into_iter().collect(),
             explained: help::explained(),
             has_files: true,
         };
-        let text = if self.is_k { "  ".to_string() } else { format!("q{space}){suspended}") };
+        let text = if self.is_k.get() { "  ".to_string() } else { format!("q{space}){suspended}") };
         Prompt { text, known }
     }
 
     /// Sets the console size to that of the window, unless it was set by hand.
-    fn fit_to_window(&mut self, by_hand: bool) {
-        let mut console = self.session.console();
+    fn fit_to_window(&self, session: &mut Session, by_hand: bool) {
+        let mut console = session.console();
         let number = |name: &str| std::env::var(name).ok()?.parse::<u16>().ok();
         let size = match (number("LINES"), number("COLUMNS")) {
             (Some(rows), Some(columns)) if !self.terminal => Some((rows, columns)),
@@ -258,327 +335,142 @@ impl Console {
             _ => None,
         };
         let Some((rows, columns)) = size.filter(|(rows, columns)| *rows > 0 && *columns > 0) else { return };
-        if by_hand || self.window.is_some_and(|window| window != [console.rows, console.columns]) {
+        if by_hand || self.window.get().is_some_and(|window| window != [console.rows, console.columns]) {
             return;
         }
         console.rows = usize::from(rows).clamp(10, 2000);
         console.columns = usize::from(columns).clamp(10, 2000);
-        self.window = Some([console.rows, console.columns]);
+        self.window.set(Some([console.rows, console.columns]));
         // Cannot fail for the session's own console.
-        let _ = self.session.set_console(console);
+        let _ = session.set_console(console);
     }
 
-    /// Evaluates input; returns whether it was the last.
-    fn typed(&mut self, typed: Typed) -> bool {
+    fn typed(&self, session: &mut Session, typed: Typed) {
         match typed {
             Typed::Text(texts) => {
-                self.interrupted = false;
-                self.fit_to_window(self.window.is_none());
-                for text in texts {
-                    if self.session.exited().is_some() {
-                        break;
-                    }
-                    // Pasted input stops at its first error, because its lines belong together; lines of a pipe are independent.
-                    if !self.line(&text) && self.terminal {
-                        break;
-                    }
-                }
+                self.interrupted.set(false);
+                self.fit_to_window(session, self.window.get().is_none());
+                self.pending.borrow_mut().extend(texts);
+                self.pending_lines(session);
             }
-            Typed::Interrupted if self.interrupted => drop(self.session.exit(130)),
+            Typed::Interrupted if self.interrupted.get() => drop(session.exit(130)),
             Typed::Interrupted => {
-                self.interrupted = true;
+                self.interrupted.set(true);
                 self.screen.write(b"(Ctrl-C again ends the session)\n");
             }
-            Typed::End if self.terminal => drop(self.session.exit(0)),
-            Typed::End => return true,
+            Typed::End if self.terminal => drop(session.exit(0)),
+            Typed::End => self.input_ended.set(true),
         }
-        false
+    }
+
+    /// Evaluates the lines that were read, up to one that resumes a suspended evaluation.
+    fn pending_lines(&self, session: &mut Session) {
+        while session.exited().is_none() && self.resume.borrow().is_none() {
+            let Some(text) = self.pending.borrow_mut().pop_front() else { break };
+            // Pasted input stops at its first error, because its lines belong together; lines of a pipe are independent.
+            if !self.line(session, &text) && self.terminal {
+                self.pending.borrow_mut().clear();
+            }
+        }
     }
 
     /// Evaluates a line and prints the result; returns whether it succeeded.
-    fn line(&mut self, text: &[u8]) -> bool {
+    fn line(&self, session: &mut Session, text: &[u8]) -> bool {
         let text = text.trim_ascii_end();
         if text.is_empty() || text.starts_with(b"/") {
             return true;
         }
-        if let Some(help) = help::answer(text, self.session.console_now().columns) {
+        if let Some(help) = help::answer(text, session.console_now().columns) {
             self.screen.write(&help);
             return true;
         }
-        let debugs = self.terminal || self.session.setting(Setting::ErrorTrap) == 1;
-        self.session.set_debugs(debugs);
-        let mut locals = None;
-        if let Some(newest) = self.suspended.last_mut() {
-            match newest.interpret(text) {
-                DebugAction::Print(shown) => self.screen.write(&shown),
-                DebugAction::Exit => drop(self.suspended.pop()),
-                DebugAction::Evaluate => locals = Some(newest.locals()),
-            }
-            if locals.is_none() {
+        let action = self.suspended.borrow_mut().last_mut().map(|newest| newest.interpret(text));
+        let locals = match action {
+            None => None,
+            Some(DebugAction::Print(shown)) => {
+                self.screen.write(&shown);
                 return true;
             }
-        }
+            Some(DebugAction::End(resume)) => {
+                *self.resume.borrow_mut() = Some(resume);
+                return true;
+            }
+            Some(DebugAction::With(text, locals)) => {
+                let result = self.evaluating(session, |session| session.value_among(&text, &locals));
+                let result = result.map(|value| *self.resume.borrow_mut() = Some(Resume::With(value)));
+                return self.failed(session, result);
+            }
+            Some(DebugAction::Evaluate(locals)) => Some(locals),
+        };
         if text == b"\\" && locals.is_none() {
             // Without a debugger it leaves one in which a terminal would be: a transcript goes on in q.
-            self.is_k = debugs && !self.is_k;
+            self.is_k.set(self.debugs(session) && !self.is_k.get());
             return true;
         }
-        let in_k = if self.is_k && !text.starts_with(b"\\") { [b"k)", text].concat() } else { Vec::new() };
+        let in_k = if self.is_k.get() && !text.starts_with(b"\\") { [b"k)", text].concat() } else { Vec::new() };
         let text = if in_k.is_empty() { text } else { &in_k[..] };
-        let session = &mut self.session;
-        let result = signals::evaluating(|| match locals {
+        let result = self.evaluating(session, |session| match locals {
             Some(locals) if !text.starts_with(b"\\") => session.line_among(text, &locals),
             _ => session.line(text),
         });
-        if debugs
-            && let Err(error) = &result
-            && self.suspended.len() < MAX_SUSPENDED
-            && let Some(suspended) = Suspended::of(error)
-        {
-            self.suspended.push(suspended);
-        }
-        self.failed(result)
+        self.failed(session, result)
     }
 
-    /// Prints an error, unless the session is ending.
-    fn failed(&self, result: Result<(), QError>) -> bool {
+    /// Whether an error in a function opens the debugger.
+    fn debugs(&self, session: &Session) -> bool {
+        self.terminal || session.setting(Setting::ErrorTrap) == 1
+    }
+
+    /// Runs the evaluation of a line.
+    fn evaluating<R>(&self, session: &mut Session, work: impl FnOnce(&mut Session) -> R) -> R {
+        session.set_debugs(self.debugs(session));
+        let result = signals::evaluating(|| work(session));
+        session.set_debugs(false);
+        result
+    }
+
+    /// Prints an error, unless the debugger has shown it or the session is ending.
+    pub(super) fn failed(&self, session: &Session, result: Result<(), QError>) -> bool {
         match result {
-            Err(error) if self.session.exited().is_none() => {
-                self.screen.write_failure(&error.shown());
+            Err(error) if session.exited().is_none() => {
+                if !error.is_shown() {
+                    self.screen.write_failure(&error.shown());
+                }
                 false
             }
             other => other.is_ok(),
         }
     }
 
-    fn handler(&self, name: &str) -> Option<Value> {
-        self.session.global(symbol::find(name.as_bytes())?)
-    }
-
-    fn tick(&mut self) {
-        if let Some((at, ms)) = &mut self.tick {
-            *at = Instant::now() + Duration::from_millis(u64::try_from(*ms).unwrap_or(0));
+    fn tick(&self, session: &mut Session) {
+        if let Some((_, ms)) = self.tick.get() {
+            self.tick.set(Some((Instant::now() + Duration::from_millis(u64::try_from(ms).unwrap_or(0)), ms)));
         }
-        if let Some(handler) = self.handler(".z.ts") {
+        if let Some(handler) = handler(session, ".z.ts") {
             let now = Value::Timestamp(crate::q::now_ns());
-            self.call(&handler, now);
+            self.call(session, &handler, now);
         }
     }
 
     /// Calls a handler whose result is not used.
-    fn call(&mut self, handler: &Value, argument: Value) {
-        let limits = self.session.limits();
-        let session = &mut self.session;
+    pub(super) fn call(&self, session: &mut Session, handler: &Value, argument: Value) {
+        let limits = session.limits();
         session.begin();
         let result = signals::evaluating(|| apply(session, handler, &[argument], &limits));
-        self.failed(result.map(drop));
-    }
-
-    fn connection_event(&mut self, event: ConnectionEvent) {
-        match event {
-            ConnectionEvent::Opened { peer, by, dialect } => self.opened(peer, by, dialect),
-            ConnectionEvent::Login { user, password, decision } => {
-                // The login may have timed out, which rejects it.
-                let _ = decision.send(self.authenticate(&user, password));
-            }
-            ConnectionEvent::Received(inbox) => self.received(&inbox),
-            ConnectionEvent::Web { inbox, event, done } => {
-                if let Some((caller, _)) = self.clients.get(&inbox.number()).cloned() {
-                    let result = self.event(caller, &event, None);
-                    self.failed(result.map(drop));
-                }
-                done();
-            }
-            ConnectionEvent::Request { handle, by, event, respond, gone } => {
-                let remote = !self.trusts_clients && !matches!(event, handlers::HandlerEvent::Authorise(_));
-                let caller = caller(handle, by, remote);
-                let result = self.event(caller, &event, Some(gone));
-                match result {
-                    Ok(outcome) => respond(Some(outcome)),
-                    Err(error) => {
-                        respond(None);
-                        self.failed(Err(error));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Calls the handler of an event on behalf of this caller, until `gone` is set.
-    fn event(
-        &mut self,
-        caller: Caller,
-        event: &handlers::HandlerEvent,
-        gone: Option<Cancel>,
-    ) -> Result<Outcome, QError> {
-        let mut limits = self.session.limits();
-        (limits.deadline, limits.cancel) = (self.client_deadline(), gone);
-        let (session, handle) = (&mut self.session, caller.handle);
-        session.set_caller(caller);
-        if !self.trusts_clients {
-            session.serve_caller();
-        }
-        let (space, console) = (session.namespace(), session.console_now());
-        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
-        let _ = session.set_namespace(Sym::NULL);
-        let result = signals::evaluating(|| handlers::evaluate(session, &Rules::default(), handle, event, &limits));
-        let _ = session.set_namespace(space);
-        let _ = session.set_console(console);
-        session.set_caller(self.own.clone());
-        result
-    }
-
-    /// Returns the deadline of an evaluation for a client: `\T`.
-    fn client_deadline(&self) -> Option<Instant> {
-        let seconds = u64::try_from(self.session.setting(Setting::QueryTime)).unwrap_or(0);
-        (seconds > 0).then(|| Instant::now().checked_add(Duration::from_secs(seconds))).flatten()
-    }
-
-    /// Evaluates the messages received on a connection, and handles its close.
-    fn received(&mut self, inbox: &Inbox) {
-        while inbox.number() != 0
-            && let Some(Message { kind, body, endian, answer }) = inbox.take()
-        {
-            let handle = inbox.number();
-            let mut limits = self.limits_of(handle);
-            if kind == MessageKind::Sync {
-                if inbox.gone().is_set() {
-                    // It was sent before its client left.
-                    answer(proto::encode::error_message(b"stop"), Turn::InOrder);
-                    continue;
-                }
-                limits.cancel = Some(inbox.gone().clone());
-            }
-            self.session.begin_message(kind == MessageKind::Sync);
-            let result = self.request(handle, kind, (&body, endian), &limits);
-            let deferred = self.session.has_deferred();
-            // Before the response is sent, so that the loop already has any handlers the message set.
-            self.note_handlers();
-            // A message that deferred its response and then sent it has been answered, even if it failed afterwards.
-            if deferred && (result.is_ok() || !self.session.undefer(handle)) {
-                self.deferred.entry(handle).or_default().push_back(answer);
-            } else if kind == MessageKind::Sync {
-                let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
-                let explains = self.clients.get(&handle).is_some_and(|(_, dialect)| dialect.explains);
-                let failure = |error: QError| message::failure(&error, explains, &body, endian).to_vec();
-                answer(result.and_then(encoded).unwrap_or_else(failure), Turn::InOrder);
-            } else {
-                self.failed(result.map(drop));
-                answer(Vec::new(), Turn::InOrder);
-            }
-            self.send_deferred();
-        }
-        if inbox.is_over() {
-            self.closed(inbox);
-        }
-    }
-
-    /// Sends the deferred responses that are available now.
-    fn send_deferred(&mut self) {
-        for (handle, result) in self.session.take_answers() {
-            let Some(answer) = self.deferred.get_mut(&handle).and_then(VecDeque::pop_front) else { continue };
-            let limits = self.session.limits();
-            let encoded = match result {
-                Ok(value) => limits.within(|| remote::encoded(MessageKind::Response, &value)),
-                Err(name) => Ok(proto::encode::error_message(&name)),
-            };
-            answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)), Turn::InOrder);
-        }
-    }
-
-    /// Returns the limits of a message from a connection.
-    fn limits_of(&self, handle: i32) -> Limits {
-        let mut limits = self.session.limits();
-        if self.clients.contains_key(&handle) {
-            limits.deadline = self.client_deadline();
-        }
-        limits
-    }
-
-    /// Evaluates a message with `.z.pg` or `.z.ps` if set, else directly.
-    fn request(
-        &mut self,
-        handle: i32,
-        kind: MessageKind,
-        (body, endian): (&[u8], Endian),
-        limits: &Limits,
-    ) -> Result<Value, QError> {
-        let (view, _) =
-            View::parse(body, endian, &proto::Limits::default()).map_err(|e| QError::with(e.term(), e.to_string()))?;
-        let message = limits.within(|| from_view(&view))?;
-        let handler = self.handler(if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
-        let session = &mut self.session;
-        let caller = self.clients.get(&handle).map(|(caller, _)| caller.clone());
-        session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
-        let (space, console) = (session.namespace(), session.console_now());
-        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
-        let _ = session.set_namespace(Sym::NULL);
-        let result = signals::evaluating(|| match &handler {
-            Some(handler) => apply(session, handler, &[message], limits),
-            None => crate::q::eval_message(session, &message, limits),
-        });
-        let _ = session.set_namespace(space);
-        let _ = session.set_console(console);
-        session.set_caller(self.own.clone());
-        result
-    }
-
-    fn opened(&mut self, peer: Box<dyn Peer>, by: Client, dialect: Dialect) {
-        // A connection beyond the limit is closed on drop.
-        let Ok(handle) = self.session.adopt(peer) else { return };
-        let caller = caller(handle, by, !self.trusts_clients);
-        self.clients.insert(handle, (caller.clone(), dialect));
-        self.session.note_caller(handle, Some(caller.clone()));
-        let opened = handlers::HandlerEvent::Opened { web: dialect.web };
-        let result = self.event(Caller { remote: false, ..caller }, &opened, None);
-        self.failed(result.map(drop));
-    }
-
-    /// Returns the decision of `.z.pw`.
-    fn authenticate(&mut self, user: &[u8], password: Vec<u8>) -> bool {
-        let Some(handler) = self.handler(".z.pw") else { return true };
-        let Ok(user) = symbol::intern(user) else { return false };
-        let limits = self.session.limits();
-        let session = &mut self.session;
-        session.begin();
-        let arguments = [Value::Sym(user), Value::chars(password)];
-        if !self.trusts_clients {
-            session.serve_caller();
-        }
-        let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
-        let is_accepted = matches!(result, Ok(Value::Bool(true)));
-        self.failed(result.map(drop));
-        is_accepted
-    }
-
-    fn closed(&mut self, inbox: &Inbox) {
-        let handle = inbox.set_number(0);
-        if handle == 0 {
-            return;
-        }
-        self.session.forget(handle);
-        self.session.forget_deferred(handle);
-        self.session.note_caller(handle, None);
-        self.deferred.remove(&handle);
-        let is_web = self.clients.remove(&handle).is_some_and(|(_, dialect)| dialect.web);
-        let handler = if is_web { ".z.wc" } else { ".z.pc" };
-        if let Some(handler) = self.handler(handler) {
-            self.call(&handler, Value::Int(handle));
-        }
+        self.failed(session, result.map(drop));
     }
 
     /// Returns the exit code, after a call of `.z.exit` with it.
-    fn end(&mut self) -> i32 {
+    fn end(&self, session: &mut Session) -> i32 {
         // As in kdb+, the session continues after a failed script; without a terminal the exit code reports the failure.
-        let failed = self.script_failed && !self.terminal;
-        let code = self.session.take_exit().unwrap_or(i32::from(failed));
-        if let Some(handler) = self.handler(".z.exit") {
-            let limits = self.session.limits();
-            let session = &mut self.session;
+        let failed = self.script_failed.get() && !self.terminal;
+        let code = session.take_exit().unwrap_or(i32::from(failed));
+        if let Some(handler) = handler(session, ".z.exit") {
+            let limits = session.limits();
             let result = signals::evaluating(|| apply(session, &handler, &[Value::Long(i64::from(code))], &limits));
-            self.failed(result.map(drop));
+            self.failed(session, result.map(drop));
         }
         // `.z.exit` may have called `exit` with another code.
-        self.session.exited().unwrap_or(code)
+        session.exited().unwrap_or(code)
     }
 }

@@ -12,6 +12,7 @@ mod options;
 mod output;
 mod peers;
 mod remote;
+mod requests;
 mod signals;
 
 use super::args::command_with;
@@ -46,7 +47,7 @@ Options of \
   -e 1      an error in a function opens the debugger, as at a terminal: q)) reads \
                         its locals, ` and . go up and down,
             & and .Q.bt[] show the stack, 'name \
-                        signals, \\ leaves. :value (continue with a value) is not supported
+                        signals, :value continues with a value, \\ ends
   -g 0|1    garbage \
                         collection mode
   -o N      hours ahead of UTC                -p PORT   listen for kdb+ \

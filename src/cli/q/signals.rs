@@ -36,6 +36,15 @@ pub fn evaluating<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Runs `work` while an evaluation is suspended: Ctrl-C does not stop it then.
+pub fn pausing<R>(work: impl FnOnce() -> R) -> R {
+    RUNNING.store(false, Ordering::SeqCst);
+    let result = work();
+    interrupt::forget();
+    RUNNING.store(true, Ordering::SeqCst);
+    result
+}
+
 /// From now on SIGINT stops a running evaluation; a second SIGINT, or one while no evaluation runs, ends the process, as SIGTERM and
 /// SIGHUP do. The terminal settings are restored.
 ///

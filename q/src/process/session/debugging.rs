@@ -1,0 +1,58 @@
+//! The debugger of a session: what it evaluates while another evaluation is suspended.
+
+use super::Session;
+use crate::process::entry;
+use crate::runtime::error::QError;
+use crate::runtime::host::Resume;
+use columns::table::{Sym, Value};
+use std::sync::Arc;
+
+/// Where a person decides how an evaluation that failed continues.
+pub trait Debugger: Send + Sync {
+    /// Called at an error, in the midst of the evaluation; it may evaluate other text with the session.
+    fn suspended(&self, session: &mut Session, error: &QError) -> Resume;
+}
+
+impl Session {
+    /// Suspends evaluations at an error while [`Session::set_debugs`] is on.
+    pub fn set_debugger(&mut self, debugger: Arc<dyn Debugger>) {
+        self.debugger = Some(debugger);
+    }
+
+    /// Sets whether evaluations are suspended at an error.
+    pub fn set_debugs(&mut self, on: bool) {
+        self.debugs = on;
+    }
+
+    /// Runs `work` apart from the evaluation that is suspended: with rights of its own, and without a debugger. An evaluation that has read
+    /// a client's code has fewer rights than its caller, and continues with as few.
+    pub fn apart<R>(&mut self, work: impl FnOnce(&mut Session) -> R) -> R {
+        let debugs = std::mem::take(&mut self.debugs);
+        let asking = std::mem::take(&mut self.asking);
+        let (space, console) = (self.namespace, self.console);
+        let result = work(self);
+        (self.debugs, self.asking, self.namespace, self.console) = (debugs, asking, space, console);
+        result
+    }
+
+    /// Evaluates a line with the locals of a suspended lambda in scope, and prints the result.
+    ///
+    /// # Errors
+    /// The error of the line, which is not printed.
+    pub fn line_among(&mut self, line: &[u8], locals: &[(Sym, Value)]) -> Result<(), QError> {
+        let limits = self.own_limits();
+        match entry::eval_among(self, line, locals, &limits)? {
+            (value, true) => self.display(&value, &limits),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the value of a text with the locals of a suspended lambda in scope.
+    ///
+    /// # Errors
+    /// Those of the text.
+    pub fn value_among(&mut self, text: &[u8], locals: &[(Sym, Value)]) -> Result<Value, QError> {
+        let limits = self.own_limits();
+        entry::eval_among(self, text, locals, &limits).map(|(value, _)| value)
+    }
+}

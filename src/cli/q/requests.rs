@@ -1,0 +1,220 @@
+//! Clients of a local session: their connections, messages and requests for pages.
+
+use super::local::{Console, handler};
+use super::peers::{Client, ConnectionEvent, Dialect};
+use super::signals;
+use crate::net::inbox::{Inbox, Message, Turn};
+use crate::net::{message, remote};
+use crate::q::handlers::{self, Outcome};
+use crate::q::handles::Peer;
+use crate::q::host::{Caller, Grants, Host, Setting};
+use crate::q::session::Session;
+use crate::q::{Limits, QError, Rules, apply, from_view};
+use crate::sys::interrupt::Cancel;
+use crate::table::{Sym, Value, symbol};
+use proto::{Endian, MessageKind, View};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Returns the caller of what a client's connection evaluates.
+fn caller(handle: i32, by: Client, remote: bool) -> Caller {
+    let grants = Grants { relay: true, ..Grants::default() };
+    Caller { handle, user: by.user, address: by.address, tls: by.tls, remote, grants }
+}
+
+/// Returns the deadline of an evaluation for a client: `\T`.
+fn client_deadline(session: &Session) -> Option<Instant> {
+    let seconds = u64::try_from(session.setting(Setting::QueryTime)).unwrap_or(0);
+    (seconds > 0).then(|| Instant::now().checked_add(Duration::from_secs(seconds))).flatten()
+}
+
+impl Console {
+    pub(super) fn connection_event(&self, session: &mut Session, event: ConnectionEvent) {
+        match event {
+            ConnectionEvent::Opened { peer, by, dialect } => self.opened(session, peer, by, dialect),
+            ConnectionEvent::Login { user, password, decision } => {
+                // The login may have timed out, which rejects it.
+                let _ = decision.send(self.authenticate(session, &user, password));
+            }
+            ConnectionEvent::Received(inbox) => self.received(session, &inbox),
+            ConnectionEvent::Web { inbox, event, done } => {
+                if let Some((caller, _)) = self.clients.borrow().get(&inbox.number()).cloned() {
+                    let result = self.event(session, caller, &event, None);
+                    self.failed(session, result.map(drop));
+                }
+                done();
+            }
+            ConnectionEvent::Request { handle, by, event, respond, gone } => {
+                let remote = !self.trusts_clients && !matches!(event, handlers::HandlerEvent::Authorise(_));
+                let caller = caller(handle, by, remote);
+                let result = self.event(session, caller, &event, Some(gone));
+                match result {
+                    Ok(outcome) => respond(Some(outcome)),
+                    Err(error) => {
+                        respond(None);
+                        self.failed(session, Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls the handler of an event on behalf of this caller, until `gone` is set.
+    fn event(
+        &self,
+        session: &mut Session,
+        caller: Caller,
+        event: &handlers::HandlerEvent,
+        gone: Option<Cancel>,
+    ) -> Result<Outcome, QError> {
+        let mut limits = session.limits();
+        (limits.deadline, limits.cancel) = (client_deadline(session), gone);
+        let handle = caller.handle;
+        session.set_caller(caller);
+        if !self.trusts_clients {
+            session.serve_caller();
+        }
+        let (space, console) = (session.namespace(), session.console_now());
+        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
+        let _ = session.set_namespace(Sym::NULL);
+        let result = signals::evaluating(|| handlers::evaluate(session, &Rules::default(), handle, event, &limits));
+        let _ = session.set_namespace(space);
+        let _ = session.set_console(console);
+        session.set_caller(self.own.clone());
+        result
+    }
+
+    /// Evaluates the messages received on a connection, and handles its close.
+    fn received(&self, session: &mut Session, inbox: &Inbox) {
+        while inbox.number() != 0
+            && let Some(Message { kind, body, endian, answer }) = inbox.take()
+        {
+            let handle = inbox.number();
+            let mut limits = self.limits_of(session, handle);
+            if kind == MessageKind::Sync {
+                if inbox.gone().is_set() {
+                    // It was sent before its client left.
+                    answer(proto::encode::error_message(b"stop"), Turn::InOrder);
+                    continue;
+                }
+                limits.cancel = Some(inbox.gone().clone());
+            }
+            session.begin_message(kind == MessageKind::Sync);
+            let result = self.request(session, handle, kind, (&body, endian), &limits);
+            let deferred = session.has_deferred();
+            // Before the response is sent, so that the loop already has any handlers the message set.
+            self.note_handlers(session);
+            // A message that deferred its response and then sent it has been answered, even if it failed afterwards.
+            if deferred && (result.is_ok() || !session.undefer(handle)) {
+                self.deferred.borrow_mut().entry(handle).or_default().push_back(answer);
+            } else if kind == MessageKind::Sync {
+                let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
+                let explains = self.clients.borrow().get(&handle).is_some_and(|(_, dialect)| dialect.explains);
+                let failure = |error: QError| message::failure(&error, explains, &body, endian).to_vec();
+                answer(result.and_then(encoded).unwrap_or_else(failure), Turn::InOrder);
+            } else {
+                self.failed(session, result.map(drop));
+                answer(Vec::new(), Turn::InOrder);
+            }
+            self.send_deferred(session);
+        }
+        if inbox.is_over() {
+            self.closed(session, inbox);
+        }
+    }
+
+    /// Sends the deferred responses that are available now.
+    pub(super) fn send_deferred(&self, session: &mut Session) {
+        for (handle, result) in session.take_answers() {
+            let Some(answer) = self.deferred.borrow_mut().get_mut(&handle).and_then(VecDeque::pop_front) else {
+                continue;
+            };
+            let limits = session.limits();
+            let encoded = match result {
+                Ok(value) => limits.within(|| remote::encoded(MessageKind::Response, &value)),
+                Err(name) => Ok(proto::encode::error_message(&name)),
+            };
+            answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)), Turn::InOrder);
+        }
+    }
+
+    /// Returns the limits of a message from a connection.
+    fn limits_of(&self, session: &Session, handle: i32) -> Limits {
+        let mut limits = session.limits();
+        if self.clients.borrow().contains_key(&handle) {
+            limits.deadline = client_deadline(session);
+        }
+        limits
+    }
+
+    /// Evaluates a message with `.z.pg` or `.z.ps` if set, else directly.
+    fn request(
+        &self,
+        session: &mut Session,
+        handle: i32,
+        kind: MessageKind,
+        (body, endian): (&[u8], Endian),
+        limits: &Limits,
+    ) -> Result<Value, QError> {
+        let (view, _) =
+            View::parse(body, endian, &proto::Limits::default()).map_err(|e| QError::with(e.term(), e.to_string()))?;
+        let message = limits.within(|| from_view(&view))?;
+        let handler = handler(session, if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
+        let caller = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
+        session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
+        let (space, console) = (session.namespace(), session.console_now());
+        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
+        let _ = session.set_namespace(Sym::NULL);
+        let result = signals::evaluating(|| match &handler {
+            Some(handler) => apply(session, handler, &[message], limits),
+            None => crate::q::eval_message(session, &message, limits),
+        });
+        let _ = session.set_namespace(space);
+        let _ = session.set_console(console);
+        session.set_caller(self.own.clone());
+        result
+    }
+
+    fn opened(&self, session: &mut Session, peer: Box<dyn Peer>, by: Client, dialect: Dialect) {
+        // A connection beyond the limit is closed on drop.
+        let Ok(handle) = session.adopt(peer) else { return };
+        let caller = caller(handle, by, !self.trusts_clients);
+        self.clients.borrow_mut().insert(handle, (caller.clone(), dialect));
+        session.note_caller(handle, Some(caller.clone()));
+        let opened = handlers::HandlerEvent::Opened { web: dialect.web };
+        let result = self.event(session, Caller { remote: false, ..caller }, &opened, None);
+        self.failed(session, result.map(drop));
+    }
+
+    /// Returns the decision of `.z.pw`.
+    fn authenticate(&self, session: &mut Session, user: &[u8], password: Vec<u8>) -> bool {
+        let Some(handler) = handler(session, ".z.pw") else { return true };
+        let Ok(user) = symbol::intern(user) else { return false };
+        let limits = session.limits();
+        session.begin();
+        let arguments = [Value::Sym(user), Value::chars(password)];
+        if !self.trusts_clients {
+            session.serve_caller();
+        }
+        let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
+        let is_accepted = matches!(result, Ok(Value::Bool(true)));
+        self.failed(session, result.map(drop));
+        is_accepted
+    }
+
+    fn closed(&self, session: &mut Session, inbox: &Inbox) {
+        let handle = inbox.set_number(0);
+        if handle == 0 {
+            return;
+        }
+        session.forget(handle);
+        session.forget_deferred(handle);
+        session.note_caller(handle, None);
+        self.deferred.borrow_mut().remove(&handle);
+        let is_web = self.clients.borrow_mut().remove(&handle).is_some_and(|(_, dialect)| dialect.web);
+        let name = if is_web { ".z.wc" } else { ".z.pc" };
+        if let Some(handler) = handler(session, name) {
+            self.call(session, &handler, Value::Int(handle));
+        }
+    }
+}
