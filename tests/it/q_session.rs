@@ -336,7 +336,7 @@ fn a_suspended_evaluation_continues_with_a_value() {
     assert!(shown.starts_with("'type ") && shown.ends_with("^\n\"x+1 is 17\"\n`asd\n"), "{shown}");
     // Locals are in scope of the value, a local that was being changed keeps its items, and each failure suspends.
     assert!(debugged("{l:(x;1;`c);l[1]:{x+`b}each 1 2;l}3\n:10*x\n:5\n").ends_with("3\n10 5\n`c\n"));
-    assert!(debugged("f:{stop;`ended}\nf 1\n:\n").ends_with("^\n`ended\n"));
+    assert!(debugged("f:{breakhere;`ended}\nf 1\n:\n").ends_with("^\n`ended\n"));
     assert!(debugged("{value x}\"1+`a\"\n:8\n").ends_with("^\n8\n"));
     // A trap handles its errors; the function around it is suspended at its own.
     assert!(debugged("{(@[{x+`a};x;\"trapped \",];x+`b)}1\n:2\n").ends_with("^\n\"trapped type\"\n2\n"));

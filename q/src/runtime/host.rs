@@ -4,6 +4,7 @@ use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
 use columns::sys::shared::Shared;
 use columns::table::{Items, Sym, Value, Vector};
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// The client of an evaluation: values of `.z.w`, `.z.u`, `.z.a` and `.z.e`, and its rights.
@@ -417,9 +418,10 @@ pub trait Host {
 /// Signals that only the owner's thread can run the expression, see [`Host`]. Never leaves the process.
 pub const NEEDS_OWNER: QError = QError::named("needs owner");
 
-/// Whether a trap must let this error pass.
+/// Whether a trap must let this error pass. Names that an expression makes (an undefined variable `stop`, a signal, another process's error)
+/// are owned: those are errors as any other.
 pub(crate) fn is_limit(error: &QError) -> bool {
-    matches!(&error.name[..], b"stop" | b"wsfull") || *error == NEEDS_OWNER
+    matches!(error.name, Cow::Borrowed(b"stop" | b"wsfull")) || *error == NEEDS_OWNER
 }
 
 /// Methods of a wrapper that delegate to the host in its field `host`: all those that only read.
