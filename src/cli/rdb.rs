@@ -6,7 +6,7 @@ use super::{CliError, command_for, logging, owner_store, settings_of, startup, t
 use crate::config::OwnerUrl;
 use crate::config::Program;
 use crate::config::options;
-use crate::election::owner::{Keeper, Pulse};
+use crate::election::owner::{Keeper, StallDetector};
 use crate::env::Env;
 use crate::env::task::Every;
 use crate::fleet::Fleet;
@@ -107,9 +107,9 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
 fn keep(url: &OwnerUrl, node: &node::Node) -> Result<(Keeper, Every), CliError> {
     let (windows, env, identity) = (owner_store::windows(url), Env::system(), node.identity());
     let store = owner_store::open(url, &format!("{} of {}", identity.node, identity.queue))?;
-    let pulse = Arc::new(Pulse::new(Arc::clone(&env.clock), Duration::from_nanos(windows.usable_ns())));
-    let beats = pulse.start(&*env.spawner).map_err(CliError::failed)?;
-    node.set_pulse(pulse);
+    let detector = Arc::new(StallDetector::new(Arc::clone(&env.clock), Duration::from_nanos(windows.usable_ns())));
+    let beats = detector.start(&*env.spawner).map_err(CliError::failed)?;
+    node.set_stall_detector(detector);
     let keeper = Keeper::start(store, identity.process.clone(), windows, env.clock).map_err(CliError::failed)?;
     node.set_lease(keeper.watch());
     Ok((keeper, beats))

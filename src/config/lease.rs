@@ -93,7 +93,7 @@ impl FromStr for LeaseUrl {
             ));
         };
         let wrong = |what: &str| format!("{text:?}: {what}; write it like dynamodb://TABLE/KEY?region=eu-west-1");
-        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let (path, asked) = rest.split_once('?').unwrap_or((rest, ""));
         let (table, key) = path.split_once('/').ok_or_else(|| wrong("there is no key"))?;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         if !(3..=255).contains(&table.len()) || !table.bytes().all(is_name) {
@@ -111,9 +111,7 @@ impl FromStr for LeaseUrl {
             heartbeat: Duration::ZERO,
         };
         let (mut sort_name, mut sort) = (None, None);
-        for parameter in parameters.split('&').filter(|part| !part.is_empty()) {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let value = decoded(value).filter(|value| !value.is_empty()).ok_or_else(|| wrong(name))?;
+        for (name, value) in parameters(asked).map_err(|name| wrong(&format!("{name} has no value")))? {
             match name {
                 "region" => of.region = Some(value),
                 "endpoint" if value.starts_with("http://") || value.starts_with("https://") => {
@@ -165,6 +163,19 @@ impl fmt::Display for LeaseUrl {
 
 fn sized(text: &str, max_bytes: usize) -> bool {
     !text.is_empty() && text.len() <= max_bytes
+}
+
+/// Reads the part of a URL after its question mark: names with their values, none of which is empty.
+///
+/// # Errors
+/// The name whose value is missing, or is not text.
+pub(super) fn parameters(text: &str) -> Result<Vec<(&str, String)>, &str> {
+    let parts = text.split('&').filter(|part| !part.is_empty());
+    let read = |part| {
+        let (name, value) = str::split_once(part, '=').unwrap_or((part, ""));
+        decoded(value).filter(|value| !value.is_empty()).map(|value| (name, value)).ok_or(name)
+    };
+    parts.map(read).collect()
 }
 
 /// Replaces `%XX` by its byte.

@@ -1,6 +1,6 @@
 //! `--owner-lease`: where the leases of owners are kept, and their windows.
 
-use super::lease::{LeaseTable, LeaseUrl, decoded};
+use super::lease::{LeaseTable, LeaseUrl, parameters};
 use super::swift::SwiftPlace;
 use super::units;
 use std::path::PathBuf;
@@ -52,12 +52,9 @@ struct Common {
 }
 
 impl Common {
-    fn read(text: &str, parameters: &str) -> Result<Common, String> {
+    fn read(text: &str, asked: &str) -> Result<Common, String> {
         let mut of = Common { expire: EXPIRE, renew: None, validity: None, rest: Vec::new() };
-        for parameter in parameters.split('&').filter(|part| !part.is_empty()) {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let value = decoded(value).filter(|value| !value.is_empty());
-            let value = value.ok_or_else(|| format!("{text:?}: {name} has no value"))?;
+        for (name, value) in parameters(asked).map_err(|name| format!("{text:?}: {name} has no value"))? {
             match name {
                 "expire" => of.expire = units::duration(&value)?,
                 "renew" => of.renew = Some(units::duration(&value)?),

@@ -1,6 +1,6 @@
 //! Containers of Swift, and the lease of tickerplants in one (`--lease swift:`).
 
-use super::lease::{DURATION, HEARTBEATS, MAX_DURATION, decoded};
+use super::lease::{DURATION, HEARTBEATS, MAX_DURATION, decoded, parameters};
 use super::units;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl SwiftLease {
     pub(super) fn read(text: &str, rest: &str) -> Result<SwiftLease, String> {
         let like = "write it like swift://HOST[:PORT]/CONTAINER/KEY?account=AUTH_x or ?user=U&key-file=F";
         let wrong = |what: &str| format!("{text:?}: {what}");
-        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let (path, asked) = rest.split_once('?').unwrap_or((rest, ""));
         let (place, key) = match path.match_indices('/').nth(1) {
             Some((slash, _)) => path.split_at(slash),
             None => return Err(wrong(&format!("there is no key; {like}"))),
@@ -57,10 +57,7 @@ impl SwiftLease {
         let key = decoded(key.trim_start_matches('/')).filter(|key| !key.is_empty() && key.len() <= MAX_KEY_BYTES);
         let key = key.ok_or_else(|| wrong("the key has 1 to 1024 bytes"))?;
         let (mut duration, mut heartbeat, mut of_place) = (DURATION, None, Vec::new());
-        for parameter in parameters.split('&').filter(|part| !part.is_empty()) {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let value = decoded(value).filter(|value| !value.is_empty());
-            let value = value.ok_or_else(|| wrong(&format!("{name} has no value")))?;
+        for (name, value) in parameters(asked).map_err(|name| wrong(&format!("{name} has no value")))? {
             match name {
                 "duration" => duration = units::duration(&value)?,
                 "heartbeat" => heartbeat = Some(units::duration(&value)?),

@@ -297,7 +297,7 @@ impl Driver {
             Standing::Closing => {}
         }
         self.view.barrier = (standing == Standing::Passive).then(|| self.lease.barrier()).flatten();
-        (self.view.long, self.view.has_namesake) = self.others.look(&self.lease);
+        (self.view.long, self.view.is_address_taken) = self.others.look(&self.lease);
         self.view.is_settled = standing == Standing::Passive && self.call.is_none();
         let is_in_danger = self.is_in_danger && matches!(ends, Ends::At(_));
         self.tenure.set(Known { view: self.view.clone(), renewed_ns, is_in_danger }, ends);

@@ -49,7 +49,7 @@ pub struct View {
     /// Duration of another's lease, if it is longer than one of ours may be: so long nobody can take it over.
     pub long: Option<Duration>,
     /// Another process with this one's address renews the lease.
-    pub has_namesake: bool,
+    pub is_address_taken: bool,
     /// Why this process had to step down.
     pub left: Option<Left>,
     /// Nothing is under way: passive, and no call without an answer.
@@ -87,7 +87,7 @@ impl View {
             )),
             Some(left) => Some(format!("the lease is renewed late and ends in {} ms: {cause}", left.as_millis())),
             // A pause is an operator's own.
-            None if self.has_namesake => Some(format!(
+            None if self.is_address_taken => Some(format!(
                 "{} owns the lease under this process's own address: give each tickerplant its own --advertise",
                 self.owner
             )),

@@ -1,6 +1,6 @@
 //! The fleet of a node without one: nobody starts or ends nodes.
 
-use super::{Capacity, Description, Fleet, FleetError, Identity, Notice};
+use super::{Capacity, Description, Fleet, FleetError, Identity};
 
 /// Stands for the fleet of a node that has none. It grants requests, because somebody may start the node by hand.
 #[derive(Debug)]
@@ -37,22 +37,6 @@ impl Fleet for NoFleet {
     fn at_least(&mut self, desired: u32) -> Result<Capacity, FleetError> {
         self.desired = self.desired.max(desired);
         Ok(Capacity::Granted { desired: self.desired })
-    }
-
-    fn ready(&mut self) -> Result<(), FleetError> {
-        Ok(())
-    }
-
-    fn protect(&mut self, _: bool) -> Result<(), FleetError> {
-        Ok(())
-    }
-
-    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
-        Ok(None)
-    }
-
-    fn released(&mut self) -> Result<(), FleetError> {
-        Ok(())
     }
 
     fn replace(&mut self, _: &str) -> Result<(), FleetError> {

@@ -169,17 +169,25 @@ pub trait Fleet: Send {
     }
 
     /// Reports that this instance is ready to work; its lead time ends here.
-    fn ready(&mut self) -> Result<(), FleetError>;
+    fn ready(&mut self) -> Result<(), FleetError> {
+        Ok(())
+    }
 
     /// Switches scale-in protection of this instance. It does not protect from termination by name, replacement as
     /// unhealthy, or interruption: see [`Fleet::notice`].
-    fn protect(&mut self, on: bool) -> Result<(), FleetError>;
+    fn protect(&mut self, _on: bool) -> Result<(), FleetError> {
+        Ok(())
+    }
 
     /// Returns a notice if the fleet is about to end this instance. Cheap but not free: poll at [`Fleet::notice_every`].
-    fn notice(&mut self) -> Result<Option<Notice>, FleetError>;
+    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
+        Ok(None)
+    }
 
     /// After a [`Notice`], reports that ending this instance loses nothing, so the fleet need not wait.
-    fn released(&mut self) -> Result<(), FleetError>;
+    fn released(&mut self) -> Result<(), FleetError> {
+        Ok(())
+    }
 
     /// Reports that this instance ends on its own once other nodes hold its windows. Returns whether the fleet stops
     /// counting it and launches a replacement at once; the takeover then needs no additional capacity.

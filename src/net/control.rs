@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::http::Page;
 use super::peer::{CloseReason, ConnId, Peer};
 use super::reactor::NetLimits;
-use super::replies::Turn;
+use super::replies::ReplyOrder;
 use super::send_buffer::CROWDED_BYTES;
 use super::stream::Stream;
 use super::tls::Door;
@@ -184,11 +184,11 @@ impl Control {
     /// Sends the response to a sync request, a whole message. Responses leave in the order of the requests. If the send buffers are over
     /// their common limit, a large response is replaced by an error.
     pub fn reply(&mut self, request: SyncRequest, message: Bytes) {
-        self.reply_in(request, message, Turn::InOrder);
+        self.reply_in(request, message, ReplyOrder::InOrder);
     }
 
     /// As [`Control::reply`], in its turn or before it.
-    pub fn reply_in(&mut self, request: SyncRequest, mut message: Bytes, turn: Turn) {
+    pub fn reply_in(&mut self, request: SyncRequest, mut message: Bytes, turn: ReplyOrder) {
         if message.len() > CROWDED_BYTES && self.is_user_full(request.conn) {
             metrics::refused(Limit::user_outbox_bytes);
             let user = self.peer(request.conn).map(|peer| peer.user.escape_ascii().to_string()).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use super::replies::Turn;
+pub use super::replies::ReplyOrder;
 
 /// Ctrl-C poll interval of a blocking receive.
 const LOOK: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub struct Message {
     pub answer: Respond,
 }
 
-pub type Respond = Box<dyn FnOnce(Vec<u8>, Turn) + Send>;
+pub type Respond = Box<dyn FnOnce(Vec<u8>, ReplyOrder) + Send>;
 
 /// Why nothing more can be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +196,7 @@ impl Inbox {
             compression: proto::Compression::None,
             total_bytes: 0,
         };
-        (found.answer)(Vec::new(), Turn::InOrder);
+        (found.answer)(Vec::new(), ReplyOrder::InOrder);
         Ok(Incoming { header, body: found.body })
     }
 

@@ -2,7 +2,7 @@
 //! messages are evaluated.
 
 use super::client::{Client, ClientError, WriteHalf};
-use super::inbox::{End, Hold, Inbox, Message, Next, Turn};
+use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder};
 use super::{message, websocket};
 use crate::config::Address;
 use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply};
@@ -93,7 +93,7 @@ pub fn reply(inbox: &Inbox, by: Option<Instant>) -> Result<Reply, QError> {
             let encoded = |value| encoded(MessageKind::Response, &value);
             let failure = |error: QError| message::failure(&error, false, &[], endian).to_vec();
             let bytes = if is_sync { result.and_then(encoded).unwrap_or_else(failure) } else { Vec::new() };
-            answer(bytes, Turn::AtOnce);
+            answer(bytes, ReplyOrder::AtOnce);
         };
         let parsed = View::parse(&body, endian, &Limits::default());
         match parsed.map_err(|e| QError::with(e.term(), e.to_string())).and_then(|(view, _)| from_view(&view)) {
@@ -216,7 +216,7 @@ fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<WriteHalf>>, tel
             continue;
         }
         let out = Arc::clone(out);
-        let answer = move |bytes: Vec<u8>, _: Turn| {
+        let answer = move |bytes: Vec<u8>, _: ReplyOrder| {
             if !bytes.is_empty() {
                 // A closed peer needs no response.
                 let _ = write(&out, &bytes);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// When a response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum ReplyOrder {
     /// After those to earlier requests of the connection.
     InOrder,
     /// Before them: they wait for it.
@@ -44,10 +44,10 @@ impl Replies {
     }
 
     /// As [`Replies::answer`], in its turn or before it.
-    pub fn answer_in(&mut self, turn: Turn, number: u64, answer: Bytes, send: impl FnMut(Bytes)) {
+    pub fn answer_in(&mut self, turn: ReplyOrder, number: u64, answer: Bytes, send: impl FnMut(Bytes)) {
         match turn {
-            Turn::InOrder => self.answer(number, answer, send),
-            Turn::AtOnce => self.answer_at_once(number, answer, send),
+            ReplyOrder::InOrder => self.answer(number, answer, send),
+            ReplyOrder::AtOnce => self.answer_at_once(number, answer, send),
         }
     }
 

@@ -13,7 +13,7 @@ use super::service::{Queries, Stop, Watched};
 use super::shared::{Ending, Shared};
 use crate::access::{self, Access, listen_on, log_who_may_connect};
 use crate::audit::Audit;
-use crate::election::owner::{Pulse, Watch};
+use crate::election::owner::{StallDetector, Watch};
 use crate::env::Env;
 use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
@@ -245,8 +245,8 @@ impl Node {
     }
 
     /// Lets queries be rejected after a pause of the process, until the node has joined again.
-    pub fn set_pulse(&self, pulse: Arc<Pulse>) {
-        self.shared.set_pulse(pulse);
+    pub fn set_stall_detector(&self, detector: Arc<StallDetector>) {
+        self.shared.set_stall_detector(detector);
     }
 
     /// Shows what is wrong with the owner's lease.

@@ -19,7 +19,7 @@ use crate::env::job_queue::JobQueue;
 use crate::metrics;
 use crate::net::account::HeldBytes;
 use crate::net::departed;
-use crate::net::inbox::{Respond, Turn};
+use crate::net::inbox::{ReplyOrder, Respond};
 use crate::net::message;
 use crate::net::shares::{Share, bounds_of, explained};
 use crate::net::{ConnId, Peer, SyncRequest};
@@ -366,7 +366,7 @@ impl Inner {
         if let Some(answer) = job.answer.take() {
             let is_sync = matches!(job.event, HandlerEvent::Message { is_sync: true, .. });
             let bytes = if is_sync { self.answer(result, job).to_vec() } else { Vec::new() };
-            answer(bytes, Turn::InOrder);
+            answer(bytes, ReplyOrder::InOrder);
             return Ended::Quietly;
         }
         let Some(request) = job.request else { return Ended::Quietly };

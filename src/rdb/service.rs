@@ -274,7 +274,7 @@ impl Queries {
         conn: ConnId,
         peer: &Peer,
     ) -> Result<(Option<Ticket>, Option<Share>), QError> {
-        if self.shared.is_doubtful() {
+        if self.shared.has_stalled() {
             let text = "this node stood still, and may have lost its windows to others: it joins again first";
             return Err(QError::with("evicted", text));
         }

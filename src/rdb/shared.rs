@@ -4,7 +4,7 @@ use super::capacity::CapacityCounters;
 use super::day_end::DayEnds;
 use super::policy::Phase;
 use super::windows::Window;
-use crate::election::owner::{Pulse, Watch};
+use crate::election::owner::{StallDetector, Watch};
 use crate::sys::clock::Clock;
 use crate::sys::shared::Shared as Slice;
 use crate::table::store::{SharedTables, Tables, Usage};
@@ -208,7 +208,7 @@ pub struct Shared {
     /// Counters of fleet requests; unset before the fleet thread starts.
     fleet: OnceLock<Arc<CapacityCounters>>,
     /// Set if the process keeps an owner's lease.
-    pulse: OnceLock<Arc<Pulse>>,
+    detector: OnceLock<Arc<StallDetector>>,
     lease: OnceLock<Watch>,
 }
 
@@ -233,7 +233,7 @@ impl Shared {
             wake: OnceLock::new(),
             wake_loop: OnceLock::new(),
             fleet: OnceLock::new(),
-            pulse: OnceLock::new(),
+            detector: OnceLock::new(),
             lease: OnceLock::new(),
         }
     }
@@ -252,8 +252,8 @@ impl Shared {
         self.fleet.get().map(Arc::as_ref)
     }
 
-    pub fn set_pulse(&self, pulse: Arc<Pulse>) {
-        let _ = self.pulse.set(pulse);
+    pub fn set_stall_detector(&self, detector: Arc<StallDetector>) {
+        let _ = self.detector.set(detector);
     }
 
     pub fn set_lease(&self, lease: Watch) {
@@ -266,14 +266,14 @@ impl Shared {
     }
 
     /// Whether the process stood still for longer than its lease lasts and has not joined since: others may hold its windows by now.
-    pub fn is_doubtful(&self) -> bool {
-        self.pulse.get().is_some_and(|pulse| pulse.is_doubtful())
+    pub fn has_stalled(&self) -> bool {
+        self.detector.get().is_some_and(|detector| detector.has_stalled())
     }
 
     /// The node has joined, or takes part in no queue.
     pub fn settle_doubt(&self) {
-        if let Some(pulse) = self.pulse.get() {
-            pulse.joined();
+        if let Some(detector) = self.detector.get() {
+            detector.joined();
         }
     }
 

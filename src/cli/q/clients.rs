@@ -5,7 +5,7 @@ use crate::access::{Access, Check, FileError, Grants, Users};
 use crate::config::{Limits, Listen};
 use crate::net::client::Incoming;
 use crate::net::http;
-use crate::net::inbox::{End, Inbox, Message, Turn};
+use crate::net::inbox::{End, Inbox, Message, ReplyOrder};
 use crate::net::reactor::Parts;
 use crate::net::remote::{self, encoded};
 use crate::net::sites::Sites;
@@ -39,7 +39,7 @@ pub type ToConsole = Arc<dyn Fn(ConnectionEvent) + Send + Sync>;
 enum Command {
     Send(ConnId, Bytes),
     /// A message has been evaluated, with the response to send.
-    Done(ConnId, Option<(SyncRequest, Bytes, Turn)>),
+    Done(ConnId, Option<(SyncRequest, Bytes, ReplyOrder)>),
     Page(ConnId, Option<Bytes>),
     Verdict(ConnId, Verdict),
     Close(ConnId),
@@ -108,7 +108,7 @@ impl Service for Clients {
             ctl.pause(conn);
         }
         let (own, request) = (self.own.clone(), ctl.request());
-        let respond = move |bytes: Vec<u8>, turn: Turn| {
+        let respond = move |bytes: Vec<u8>, turn: ReplyOrder| {
             own.send(Command::Done(conn, request.map(|request| (request, bytes.into(), turn))));
         };
         let message =

@@ -3,7 +3,7 @@
 use super::local::{Console, handler};
 use super::peers::{Client, ConnectionEvent, Dialect};
 use super::signals;
-use crate::net::inbox::{Inbox, Message, Turn};
+use crate::net::inbox::{Inbox, Message, ReplyOrder};
 use crate::net::{message, remote};
 use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
@@ -94,7 +94,7 @@ impl Console {
             if kind == MessageKind::Sync {
                 if inbox.gone().is_set() {
                     // It was sent before its client left.
-                    answer(proto::encode::error_message(b"stop"), Turn::InOrder);
+                    answer(proto::encode::error_message(b"stop"), ReplyOrder::InOrder);
                     continue;
                 }
                 limits.cancel = Some(inbox.gone().clone());
@@ -111,10 +111,10 @@ impl Console {
                 let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
                 let explains = self.clients.borrow().get(&handle).is_some_and(|(_, dialect)| dialect.explains);
                 let failure = |error: QError| message::failure(&error, explains, &body, endian).to_vec();
-                answer(result.and_then(encoded).unwrap_or_else(failure), Turn::InOrder);
+                answer(result.and_then(encoded).unwrap_or_else(failure), ReplyOrder::InOrder);
             } else {
                 self.failed(session, result.map(drop));
-                answer(Vec::new(), Turn::InOrder);
+                answer(Vec::new(), ReplyOrder::InOrder);
             }
             self.send_deferred(session);
         }
@@ -134,7 +134,7 @@ impl Console {
                 Ok(value) => limits.within(|| remote::encoded(MessageKind::Response, &value)),
                 Err(name) => Ok(proto::encode::error_message(&name)),
             };
-            answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)), Turn::InOrder);
+            answer(encoded.unwrap_or_else(|error| proto::encode::error_message(&error.name)), ReplyOrder::InOrder);
         }
     }
 

@@ -4,7 +4,7 @@
 
 mod directory;
 mod keeper;
-mod pulse;
+mod stall;
 mod swift;
 mod table;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use directory::Directory;
 pub use keeper::{Keeper, Standing, Watch};
-pub use pulse::Pulse;
+pub use stall::StallDetector;
 pub use swift::Swift;
 pub use table::Table;
 

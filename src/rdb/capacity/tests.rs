@@ -52,22 +52,6 @@ impl Fleet for Group {
         }
     }
 
-    fn ready(&mut self) -> Result<(), FleetError> {
-        Ok(())
-    }
-
-    fn protect(&mut self, _: bool) -> Result<(), FleetError> {
-        Ok(())
-    }
-
-    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
-        Ok(None)
-    }
-
-    fn released(&mut self) -> Result<(), FleetError> {
-        Ok(())
-    }
-
     fn replace(&mut self, _: &str) -> Result<(), FleetError> {
         Ok(())
     }

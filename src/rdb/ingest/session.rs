@@ -71,7 +71,7 @@ impl Ingest {
                 false => Ok(()),
             };
         }
-        if self.shared.is_doubtful() {
+        if self.shared.has_stalled() {
             match self.link.is_native() {
                 true => {
                     return Err(Fault::JoinsAgain(

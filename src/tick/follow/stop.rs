@@ -13,8 +13,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A connection, or the request to stop.
-enum Heard {
+/// What ends the wait for a connection.
+enum Event {
     Connected(Box<Result<Client, ClientError>>),
     Stop,
 }
@@ -26,7 +26,7 @@ pub(super) struct Stop {
     /// Ends a read that blocks.
     connection: Mutex<Option<WriteHalf>>,
     /// Ends the wait for a connection.
-    connecting: Mutex<Option<Sender<Heard>>>,
+    connecting: Mutex<Option<Sender<Event>>>,
 }
 
 impl Stop {
@@ -38,7 +38,7 @@ impl Stop {
         self.is_asked.store(true, Ordering::SeqCst);
         if let Some(connecting) = &*self.connecting.lock().unwrap_or_else(PoisonError::into_inner) {
             // The thread may not wait any more.
-            let _ = connecting.send(Heard::Stop);
+            let _ = connecting.send(Event::Stop);
         }
         if let Some(connection) = &mut *self.connection.lock().unwrap_or_else(PoisonError::into_inner) {
             connection.stop_reading();
@@ -66,14 +66,14 @@ impl Stop {
         let address = leader.clone();
         let connect = move || {
             // Nobody waits for it after a request to stop.
-            let _ = tell.send(Heard::Connected(Box::new(Client::connect(&address, within, limits))));
+            let _ = tell.send(Event::Connected(Box::new(Client::connect(&address, within, limits))));
             ControlFlow::Break(())
         };
         let thread = Every::start(spawner, "follow-connect", Duration::ZERO, connect);
         let _thread = thread.map_err(LogError::io(dir, "start a thread for the copy of"))?;
         let client = match told.recv() {
-            Ok(Heard::Connected(client)) => (*client)?,
-            Ok(Heard::Stop) | Err(_) => return Err(Ended::Stopped),
+            Ok(Event::Connected(client)) => (*client)?,
+            Ok(Event::Stop) | Err(_) => return Err(Ended::Stopped),
         };
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = client.outgoing().ok();
         if self.is_asked() { Err(Ended::Stopped) } else { Ok(client) }

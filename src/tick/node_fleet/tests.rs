@@ -1,5 +1,5 @@
 use super::*;
-use crate::fleet::{Description, FleetError, Identity, Notice};
+use crate::fleet::{Description, FleetError, Identity};
 use crate::sys::clock::SystemClock;
 use std::sync::Mutex;
 
@@ -32,22 +32,6 @@ impl Fleet for Fake {
             (false, true) => Ok(Capacity::Granted { desired }),
             (false, false) => Ok(Capacity::Refused { desired: 3, reason: "max".to_string() }),
         }
-    }
-
-    fn ready(&mut self) -> Result<(), FleetError> {
-        Ok(())
-    }
-
-    fn protect(&mut self, _: bool) -> Result<(), FleetError> {
-        Ok(())
-    }
-
-    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
-        Ok(None)
-    }
-
-    fn released(&mut self) -> Result<(), FleetError> {
-        Ok(())
     }
 
     fn replace(&mut self, _: &str) -> Result<(), FleetError> {

@@ -35,7 +35,7 @@ impl Plant {
                 updates: self.updates_of(sub),
             }
         };
-        let queues = self.queue.core().lines().iter().filter(|(queue, _)| !self.is_peopled(queue));
+        let queues = self.queue.core().lines().iter().filter(|(queue, _)| !self.has_nodes(queue));
         let empty = queues.map(|(queue, line)| OwnerRow {
             queue: queue.0.clone(),
             updates: line.lost.iter().map(|lost| lost.window.updates()).sum::<u64>()
@@ -46,7 +46,7 @@ impl Plant {
         nodes.map(row).chain(empty).collect()
     }
 
-    fn is_peopled(&self, queue: &QueueName) -> bool {
+    fn has_nodes(&self, queue: &QueueName) -> bool {
         self.queue.core().subscribers().iter().any(|sub| sub.queue == *queue && sub.state != State::Lost)
     }
 

@@ -16,30 +16,31 @@ use std::time::Duration;
 const BEATS: u32 = 8;
 
 /// The last beat, and whether one was late.
-pub struct Pulse {
+pub struct StallDetector {
     clock: Arc<dyn Clock>,
     limit_ns: u64,
     beat_ns: AtomicU64,
-    is_doubtful: AtomicBool,
+    has_stalled: AtomicBool,
 }
 
-impl Pulse {
+impl StallDetector {
     /// `limit`: life of the lease on which the owner relies.
-    pub fn new(clock: Arc<dyn Clock>, limit: Duration) -> Pulse {
+    pub fn new(clock: Arc<dyn Clock>, limit: Duration) -> StallDetector {
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let pulse = Pulse { clock, limit_ns, beat_ns: AtomicU64::new(0), is_doubtful: AtomicBool::new(false) };
-        pulse.beat_ns.store(pulse.now_ns(), Ordering::SeqCst);
-        pulse
+        let detector =
+            StallDetector { clock, limit_ns, beat_ns: AtomicU64::new(0), has_stalled: AtomicBool::new(false) };
+        detector.beat_ns.store(detector.now_ns(), Ordering::SeqCst);
+        detector
     }
 
     /// Beats until the result is dropped.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub fn start(self: &Arc<Pulse>, spawner: &dyn Spawner) -> io::Result<Every> {
-        let pulse = Arc::clone(self);
-        Every::start(spawner, "owner-pulse", Duration::from_nanos(self.limit_ns) / BEATS, move || {
-            pulse.beat();
+    pub fn start(self: &Arc<StallDetector>, spawner: &dyn Spawner) -> io::Result<Every> {
+        let detector = Arc::clone(self);
+        Every::start(spawner, "owner-stall", Duration::from_nanos(self.limit_ns) / BEATS, move || {
+            detector.beat();
             ControlFlow::Continue(())
         })
     }
@@ -51,20 +52,20 @@ impl Pulse {
     fn beat(&self) {
         let now_ns = self.now_ns();
         if now_ns.saturating_sub(self.beat_ns.load(Ordering::SeqCst)) >= self.limit_ns {
-            self.is_doubtful.store(true, Ordering::SeqCst);
+            self.has_stalled.store(true, Ordering::SeqCst);
         }
         self.beat_ns.store(now_ns, Ordering::SeqCst);
     }
 
     /// Whether the process stood still, and has not joined since.
-    pub fn is_doubtful(&self) -> bool {
+    pub fn has_stalled(&self) -> bool {
         let age_ns = self.now_ns().saturating_sub(self.beat_ns.load(Ordering::SeqCst));
-        age_ns >= self.limit_ns || self.is_doubtful.load(Ordering::SeqCst)
+        age_ns >= self.limit_ns || self.has_stalled.load(Ordering::SeqCst)
     }
 
     /// The tickerplant has said what this node holds.
     pub fn joined(&self) {
-        self.is_doubtful.store(false, Ordering::SeqCst);
+        self.has_stalled.store(false, Ordering::SeqCst);
     }
 }
 
@@ -77,32 +78,32 @@ mod tests {
     #[test]
     fn a_pause_is_in_doubt_until_the_node_has_joined_again() {
         let clock = Arc::new(SetClock::default());
-        let pulse = Pulse::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_nanos(10));
+        let detector = StallDetector::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_nanos(10));
         let at = |ns| clock.0.store(ns, Ordering::SeqCst);
         at(9);
-        assert!(!pulse.is_doubtful());
-        pulse.beat();
+        assert!(!detector.has_stalled());
+        detector.beat();
         at(18);
-        assert!(!pulse.is_doubtful());
+        assert!(!detector.has_stalled());
         at(19);
-        assert!(pulse.is_doubtful(), "the thread has not run yet");
-        pulse.beat();
-        assert!(pulse.is_doubtful(), "it has, but the node has not joined");
-        pulse.joined();
-        assert!(!pulse.is_doubtful());
+        assert!(detector.has_stalled(), "the thread has not run yet");
+        detector.beat();
+        assert!(detector.has_stalled(), "it has, but the node has not joined");
+        detector.joined();
+        assert!(!detector.has_stalled());
     }
 
     #[test]
     fn it_beats_whatever_a_store_does() {
         let clock = Arc::new(SetClock::default());
-        let pulse = Arc::new(Pulse::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_millis(1)));
-        let _beats = pulse.start(&Threads).unwrap();
+        let detector = Arc::new(StallDetector::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_millis(1)));
+        let _beats = detector.start(&Threads).unwrap();
         for ns in [900_000, 1_800_000, 2_700_000] {
             clock.0.store(ns, Ordering::SeqCst);
-            while pulse.beat_ns.load(Ordering::SeqCst) != ns {
+            while detector.beat_ns.load(Ordering::SeqCst) != ns {
                 std::thread::yield_now();
             }
         }
-        assert!(!pulse.is_doubtful());
+        assert!(!detector.has_stalled());
     }
 }
