@@ -220,7 +220,11 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         }
         let old = crate::io::files::get_or_empty(context, &target)?;
         let new = amend::deep(context, old, path, &change)?;
-        return crate::io::files::set(context, target, &new);
+        // An assignment replaces the file, as `set` does.
+        return match assigns && path.is_empty() {
+            true => crate::io::files::set(context, target, &new),
+            false => crate::io::files::set_changed(context, target, &new),
+        };
     }
     if let Value::Sym(short) = target {
         let name = crate::eval::globals::named(context, short)?;

@@ -21,6 +21,10 @@ impl Stored for Context<'_> {
         files::set(self, file, value)
     }
 
+    fn store_changed(&mut self, file: Value, value: &Value) -> Evaluated {
+        files::set_changed(self, file, value)
+    }
+
     fn append_stored(&mut self, file: &Value, rows: &Value) -> Result<bool, QError> {
         files::append(self, file, rows)
     }

@@ -102,6 +102,9 @@ pub(crate) trait Stored {
     /// Appends rows to a splayed table, or items to the file of a list; `false` if the file must be written as a whole.
     fn append_stored(&mut self, file: &Value, rows: &Value) -> Result<bool, QError>;
 
+    /// Writes the changed value of a file, which stays compressed if it was.
+    fn store_changed(&mut self, file: Value, value: &Value) -> Evaluated;
+
     /// Writes a value compressed; `how` lists the file's symbol, then the compression parameters.
     fn store_packed(&mut self, how: &Value, value: &Value) -> Evaluated;
 

@@ -303,7 +303,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         // The directory of a splayed table may also be named without its slash.
         let is_folder = matches!(context.stored_names(x.clone())?, Value::Vector(Vector { items: Items::Sym(_), .. }));
         let place = if is_folder { crate::runtime::paths::inside(name, Sym::NULL)? } else { name };
-        context.store(Value::Sym(place), &new)?;
+        context.store_changed(Value::Sym(place), &new)?;
         return Ok(x);
     }
     if let Value::Sym(short) = x {

@@ -346,9 +346,8 @@ fn whole(context: &mut Context, column: &Column, rows: u64, new: &Vector) -> Hel
     };
     let held = held.cut(0, usize::try_from(rows).unwrap_or(usize::MAX).min(held.len()));
     let all = Vector::from(if held.is_empty() { new.items.clone() } else { held.items.join(&new.items) });
-    let old = std::fs::read(&column.path).map_err(|e| refused(&column.path, &e))?;
     let more = More { count: new.len() as u64, replaces: true, ..More::default() };
-    let packing = super::zipped::Packing::found(&old);
+    let packing = super::zipped::Packing::found(&column.path)?;
     if let (None, Some([here, beside])) = (packing, layout::nested_files(&all)?) {
         return Ok(More { here, beside, ..more });
     }

@@ -314,7 +314,7 @@ fn bytes_of(context: &mut Context, path: &Path) -> std::result::Result<Vec<u8>, 
     let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
     context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
     let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
-    if zipped::is_packed(&bytes) { zipped::unpacked(context, &bytes) } else { Ok(bytes) }
+    zipped::unpacked(context, path, bytes)
 }
 
 /// Returns the value in a file.

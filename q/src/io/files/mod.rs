@@ -1,9 +1,11 @@
 //! Files: text and bytes, serialised values, directories. Files are accessible only if the host permits it, to remote callers
 //! only with the grant for files.
 
+mod codecs;
 pub(crate) mod database;
 mod fixed;
 mod grow;
+mod gzip;
 mod kept;
 mod layout;
 mod load;
@@ -26,9 +28,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 pub(crate) use database::table_of;
+pub(crate) use gzip::gz;
 pub(crate) use kept::{dsave, load_name, replay, rload, rsave, save, script};
 pub(crate) use load::{binary, delimited};
-pub(crate) use zipped::gz;
 
 /// The operating system's error, prefixed with the path.
 pub(crate) fn refused(path: &std::path::Path, error: &std::io::Error) -> QError {
@@ -139,23 +141,11 @@ pub(crate) fn read1(context: &mut Context, x: Value) -> Result {
     Ok(Items::Byte(bytes_of(context, &x)?.into()).into())
 }
 
-/// Decompressed size of a compressed file.
-fn plain_size(path: &std::path::Path) -> Option<u64> {
-    let mut file = std::fs::File::open(path).ok()?;
-    let mut mark = Vec::new();
-    file.by_ref().take(8).read_to_end(&mut mark).ok()?;
-    if !zipped::is_packed(&mark) {
-        return None;
-    }
-    file.read_to_end(&mut mark).ok()?;
-    zipped::plain_bytes(&mark)
-}
-
 /// `hcount x`: size of a file in bytes; decompressed size of a compressed one.
 pub(crate) fn hcount(context: &mut Context, x: Value) -> Result {
     let path = path(context, &x)?;
     let size = std::fs::metadata(&path).map_err(|e| refused(&path, &e))?.len();
-    let size = plain_size(&path).unwrap_or(size);
+    let size = zipped::plain_bytes(&path)?.unwrap_or(size);
     Ok(Value::Long(i64::try_from(size).unwrap_or(i64::MAX)))
 }
 
@@ -274,6 +264,17 @@ pub(crate) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
     Ok(name)
 }
 
+/// Writes the changed value of a file, which stays compressed if it was.
+pub(crate) fn set_changed(context: &mut Context, name: Value, y: &Value) -> Result {
+    let path = path(context, &name)?;
+    let manner = match zipped::Packing::found(&path)? {
+        None => kept::Manner::Usual,
+        packing => kept::Manner::All(packing),
+    };
+    kept::set(context, &path, y, &manner)?;
+    Ok(name)
+}
+
 /// `(file;block size;algorithm;level) set value` and `(folder;column!parameters) set table`: write compressed.
 pub(crate) fn set_packed(context: &mut Context, x: &Value, y: &Value) -> Result {
     let parts = x.items();
@@ -295,7 +296,7 @@ pub(crate) fn pack_file(context: &mut Context, x: &Value) -> Result {
     let [source, target, parameters @ ..] = &parts[..] else { return Err(QError::named("length")) };
     let packing = zipped::Packing::of(parameters)?;
     let held = bytes_of(context, source)?;
-    let plain = if zipped::is_packed(&held) { zipped::unpacked(context, &held)? } else { held };
+    let plain = zipped::unpacked(context, &path(context, source)?, held)?;
     let path = path(context, target)?;
     write_packed(context, &path, plain, packing)?;
     Ok(target.clone())
@@ -315,7 +316,7 @@ pub(crate) fn get_or_empty(context: &mut Context, name: &Value) -> Result {
 
 /// `-21!file`: compression parameters of a file.
 pub(crate) fn compression(context: &mut Context, x: Value) -> Result {
-    Ok(zipped::compression(&bytes_of(context, &x)?))
+    zipped::compression(&path(context, &x)?)
 }
 
 /// `get file`: returns the value in a file.

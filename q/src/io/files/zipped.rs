@@ -1,20 +1,34 @@
-//! Compressed files: blocks of the plain file, compressed independently, followed by their lengths. Algorithm 1 stores each block
-//! as a compressed IPC message, 2 as a zlib stream. A block that does not shrink is stored uncompressed.
+//! Compressed files: blocks of the plain file, compressed independently, and a trailer that describes them. A block that does not shrink is
+//! stored as it is.
+//!
+//! The trailer is a version (32 bits), the algorithm and the level (a byte each, and two empty ones), the plain size, the end of the blocks and the
+//! size of a block before compression (64 bits each); the length and the algorithm of each block (32 bits each, algorithm 0 for a block as it is);
+//! and the number of blocks (64 bits).
 
+use super::codecs::Algorithm;
+use super::fixed::number;
+use super::refused;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::prims::name;
 use columns::table::Value;
-use flate2::Compression;
-use std::io::{Read, Write};
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
 
 const MARK: &[u8] = b"kxzipped";
-/// Trailer between blocks and lengths: version, algorithm, plain size, end of the blocks, block size, level.
+/// Mark of an encrypted file.
+const ENCRYPTED: &[u8] = b"kxzippEd";
+/// Bytes of the trailer before the entries of the blocks.
 const TAIL_BYTES: usize = 32;
+/// Version that kdb+ writes since its trailers have a level.
+const VERSION: u32 = 3;
+/// Bytes of a block's entry, and of the number of blocks.
+const ENTRY_BYTES: usize = 8;
 /// Logical block sizes, as powers of two.
 const BLOCKS: std::ops::RangeInclusive<i64> = 12..=20;
+/// Bit of an algorithm's number for encryption with it.
+const ENCRYPTION: i64 = 16;
 
 type Held<T> = std::result::Result<T, QError>;
 
@@ -22,8 +36,8 @@ type Held<T> = std::result::Result<T, QError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packing {
     block_log2: u32,
-    algorithm: u32,
-    level: u32,
+    algorithm: Algorithm,
+    level: i8,
 }
 
 impl Packing {
@@ -32,28 +46,30 @@ impl Packing {
         let [block, algorithm, level] = parameters else { return Err(QError::named("length")) };
         let number = |v: &Value| v.as_long().ok_or_else(type_error);
         let (block, algorithm, level) = (number(block)?, number(algorithm)?, number(level)?);
-        match algorithm {
-            0 => return Ok(None),
-            1 | 2 => {}
-            _ => return Err(QError::with("nyi", "only compression algorithms 1 and 2 are supported")),
+        if algorithm == 0 {
+            return Ok(None);
         }
+        if (ENCRYPTION..2 * ENCRYPTION).contains(&algorithm) {
+            return Err(QError::with("nyi", "encryption of files"));
+        }
+        let algorithm = u64::try_from(algorithm).ok().and_then(Algorithm::of);
+        let algorithm = algorithm.ok_or_else(|| QError::with("domain", "compression algorithms are 0 to 5"))?;
         if !BLOCKS.contains(&block) {
             return Err(QError::with("domain", "the logical block size must be from 12 to 20 (a power of 2)"));
         }
-        let level = u32::try_from(level).ok().filter(|level| *level <= 9).ok_or(QError::named("domain"))?;
-        Ok(Some(Packing { block_log2: block as u32, algorithm: algorithm as u32, level }))
+        Ok(Some(Packing { block_log2: block as u32, algorithm, level: algorithm.level(level)? }))
     }
 
-    /// Parameters of a compressed file.
-    pub fn found(bytes: &[u8]) -> Option<Packing> {
-        let tail = tail(bytes).filter(|_| is_packed(bytes))?;
-        let block_log2 = tail.block_bytes.checked_ilog2().filter(|log2| BLOCKS.contains(&i64::from(*log2)))?;
-        let algorithm = u32::try_from(tail.algorithm).ok().filter(|a| matches!(a, 1 | 2))?;
-        Some(Packing { block_log2, algorithm, level: u32::try_from(tail.level).ok()? })
+    /// Parameters of a compressed file; `None` if the file is not compressed or not there.
+    pub fn found(path: &Path) -> Held<Option<Packing>> {
+        let tail = if path.is_file() { Tail::at(path)? } else { None };
+        let Some(Tail { algorithm, block_log2, level, .. }) = tail else { return Ok(None) };
+        let algorithm = Algorithm::of(algorithm).ok_or_else(|| damaged(path))?;
+        Ok(Some(Packing { block_log2, algorithm, level }))
     }
 
     /// Parameters in `.z.zd`, which apply to files without an extension, except `.d` (the column names of a splayed table).
-    pub fn usual(context: &Context, path: &std::path::Path) -> Held<Option<Packing>> {
+    pub fn usual(context: &Context, path: &Path) -> Held<Option<Packing>> {
         match context.host.global(name(".z.zd")) {
             Some(set) if path.extension().is_none() && !path.to_string_lossy().ends_with("/.d") => {
                 Packing::of(&set.items())
@@ -66,104 +82,119 @@ impl Packing {
     pub fn pack(self, context: &mut Context, plain: &[u8]) -> Held<Vec<u8>> {
         let block_bytes = 1usize << self.block_log2;
         let mut out = MARK.to_vec();
-        let mut lengths = Vec::new();
+        let mut entries = Vec::new();
         for block in plain.chunks(block_bytes) {
             context.check()?;
-            let small = match self.algorithm {
-                1 => message(block),
-                _ => deflated(block, self.level),
-            };
-            let small = small.filter(|s| s.len() < block.len());
-            let kept = small.as_deref().unwrap_or(block);
-            context.reserve(kept.len())?;
-            out.extend_from_slice(kept);
-            lengths.push(kept.len() as u64 | u64::from(small.is_some()) << 32);
+            let small = self.algorithm.pack(block, self.level).filter(|small| small.len() < block.len());
+            let held = small.as_deref().unwrap_or(block);
+            context.reserve(held.len())?;
+            out.extend_from_slice(held);
+            let algorithm = if small.is_some() { self.algorithm as u64 } else { 0 };
+            entries.push(held.len() as u64 | algorithm << 32);
         }
         let end = out.len() as u64;
-        out.extend_from_slice(&2u32.to_le_bytes());
-        out.extend_from_slice(&self.algorithm.to_le_bytes());
-        out.extend_from_slice(&(plain.len() as u64).to_le_bytes());
-        out.extend_from_slice(&end.to_le_bytes());
-        out.extend_from_slice(&(block_bytes as u32).to_le_bytes());
-        out.extend_from_slice(&self.level.to_le_bytes());
-        out.extend(lengths.iter().flat_map(|l| l.to_le_bytes()));
-        out.extend_from_slice(&(lengths.len() as u64).to_le_bytes());
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[self.algorithm as u8, self.level.cast_unsigned(), 0, 0]);
+        for field in [plain.len() as u64, end, block_bytes as u64] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.extend(entries.iter().flat_map(|entry| entry.to_le_bytes()));
+        out.extend_from_slice(&(entries.len() as u64).to_le_bytes());
         Ok(out)
     }
 }
 
-/// Returns a block as a compressed message; `None` if it does not shrink.
-fn message(block: &[u8]) -> Option<Vec<u8>> {
-    let length = u32::try_from(block.len().checked_add(proto::HEADER_BYTES)?).ok()?;
-    let mut whole = vec![1, 0, 0, 0];
-    whole.extend_from_slice(&length.to_le_bytes());
-    whole.extend_from_slice(block);
-    proto::compress::compress_always(&whole)
-}
-
-fn deflated(block: &[u8], level: u32) -> Option<Vec<u8>> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), Compression::new(level));
-    encoder.write_all(block).ok()?;
-    encoder.finish().ok()
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
-    let field = at.checked_add(N).and_then(|end| bytes.get(at..end)).unwrap_or_default();
-    field.iter().rev().fold(0u64, |all, b| all << 8 | u64::from(*b))
-}
-
-/// Trailer of a compressed file.
+/// The trailer of a compressed file.
 struct Tail {
     algorithm: u64,
+    level: i8,
     plain_bytes: u64,
-    block_bytes: u64,
-    level: u64,
-    /// Offset of the block lengths, and their number.
-    table: usize,
-    blocks: usize,
+    block_log2: u32,
+    /// Offset of the entries of the blocks.
+    table: u64,
 }
 
-fn tail(bytes: &[u8]) -> Option<Tail> {
-    let blocks = usize::try_from(number::<8>(bytes, bytes.len().checked_sub(8)?)).ok()?;
-    let table = bytes.len().checked_sub(8)?.checked_sub(blocks.checked_mul(8)?)?;
-    let at = table.checked_sub(TAIL_BYTES).filter(|at| *at >= MARK.len())?;
-    Some(Tail {
-        algorithm: number::<4>(bytes, at + 4),
-        plain_bytes: number::<8>(bytes, at + 8),
-        block_bytes: number::<4>(bytes, at + 24),
-        level: number::<4>(bytes, at + 28),
-        table,
-        blocks,
-    })
+/// Error for a trailer that does not fit its file.
+struct BadTail;
+
+fn damaged(path: &Path) -> QError {
+    QError::with("bad meta data in file", format!("{}: its trailer is damaged or missing", path.display()))
 }
 
-/// Decompresses a file.
-pub(super) fn unpacked(context: &mut Context, bytes: &[u8]) -> Held<Vec<u8>> {
-    let bad = || QError::with("bad meta data in file", "invalid trailer");
-    let tail = tail(bytes).ok_or_else(bad)?;
+fn read_at<const N: usize>(file: &mut (impl Read + Seek), at: u64) -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    file.seek(SeekFrom::Start(at))?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Tail {
+    /// Reads a file's trailer, and no more of it; `None` if the file is not compressed.
+    fn of(file: &mut (impl Read + Seek)) -> std::io::Result<Option<Result<Tail, BadTail>>> {
+        let size = file.seek(SeekFrom::End(0))?;
+        let mark = MARK.len() as u64;
+        if size < mark || read_at::<{ MARK.len() }>(file, 0)? != MARK {
+            return Ok(None);
+        }
+        let Some(at) = size.checked_sub(ENTRY_BYTES as u64).filter(|at| *at >= mark) else {
+            return Ok(Some(Err(BadTail)));
+        };
+        let blocks = u64::from_le_bytes(read_at(file, at)?);
+        let table = blocks.checked_mul(ENTRY_BYTES as u64).and_then(|entries| at.checked_sub(entries));
+        let start = table.and_then(|table| table.checked_sub(TAIL_BYTES as u64)).filter(|start| *start >= mark);
+        let (Some(table), Some(start)) = (table, start) else { return Ok(Some(Err(BadTail))) };
+        let tail: [u8; TAIL_BYTES] = read_at(file, start)?;
+        let block_bytes = number::<8>(&tail, 24);
+        let is_size = |log2: &u32| BLOCKS.contains(&i64::from(*log2)) && block_bytes == 1 << *log2;
+        let Some(block_log2) = block_bytes.checked_ilog2().filter(is_size) else { return Ok(Some(Err(BadTail))) };
+        let level = tail.get(5).copied().unwrap_or(0).cast_signed();
+        Ok(Some(Ok(Tail {
+            algorithm: number::<1>(&tail, 4),
+            level,
+            plain_bytes: number::<8>(&tail, 8),
+            block_log2,
+            table,
+        })))
+    }
+
+    /// The trailer of a file on disk; `None` if it is not compressed.
+    fn at(path: &Path) -> Held<Option<Tail>> {
+        let read = |path| match std::fs::metadata(path)?.is_file() {
+            true => Tail::of(&mut std::fs::File::open(path)?),
+            // The end of a device or pipe cannot be read.
+            false => Ok(None),
+        };
+        read(path).map_err(|error| refused(path, &error))?.transpose().map_err(|BadTail| damaged(path))
+    }
+}
+
+/// Decompresses the bytes of a file; returns others as they are.
+pub(super) fn unpacked(context: &mut Context, path: &Path, bytes: Vec<u8>) -> Held<Vec<u8>> {
+    if bytes.starts_with(ENCRYPTED) {
+        return Err(QError::with("nyi", format!("{}: encrypted files", path.display())));
+    }
+    let tail = Tail::of(&mut Cursor::new(&bytes)).map_err(|error| refused(path, &error))?;
+    let bad = || damaged(path);
+    let Some(tail) = tail.transpose().map_err(|BadTail| bad())? else { return Ok(bytes) };
+    let most = 1usize << tail.block_log2;
+    let table = usize::try_from(tail.table).map_err(|_| bad())?;
+    let entries = bytes.get(table..bytes.len().saturating_sub(ENTRY_BYTES)).ok_or_else(bad)?;
+    let blocks = bytes.get(..table.saturating_sub(TAIL_BYTES)).ok_or_else(bad)?;
     let (mut at, mut out) = (MARK.len(), Vec::new());
-    for block in 0..tail.blocks {
+    for (index, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
         context.check()?;
-        let length = usize::try_from(number::<4>(bytes, tail.table + block * 8)).map_err(|_| bad())?;
-        let is_small = number::<4>(bytes, tail.table + block * 8 + 4) != 0;
-        let end = at.checked_add(length).filter(|end| *end <= tail.table).ok_or_else(bad)?;
-        let held = bytes.get(at..end).ok_or_else(bad)?;
-        let failed = || QError::signal(format!("decompression error at block {block}").into_bytes());
-        if !is_small {
-            context.reserve(held.len())?;
-            out.extend_from_slice(held);
-        } else if tail.algorithm == 1 {
-            let whole = proto::compress::decompress(held, &proto::Limits::default()).map_err(|_| failed())?;
-            let content = whole.get(proto::HEADER_BYTES..).unwrap_or_default();
-            context.reserve(content.len())?;
-            out.extend_from_slice(content);
-        } else if tail.algorithm == 2 {
-            let most = tail.block_bytes.min(1 << BLOCKS.end());
-            context.reserve(usize::try_from(most).unwrap_or(usize::MAX))?;
-            let read = flate2::read::ZlibDecoder::new(held).take(most).read_to_end(&mut out);
-            read.map_err(|_| failed())?;
-        } else {
-            return Err(QError::with("nyi", "compressed files: only algorithms 1 and 2 are supported"));
+        context.reserve(most)?;
+        let length = usize::try_from(number::<4>(entry, 0)).map_err(|_| bad())?;
+        let end = at.checked_add(length).ok_or_else(bad)?;
+        let held = blocks.get(at..end).ok_or_else(bad)?;
+        let failed =
+            || QError::signal(format!("decompression error at block {index} in {}", path.display()).into_bytes());
+        match number::<4>(entry, 4) {
+            0 => out.extend_from_slice(held),
+            algorithm => {
+                let algorithm = Algorithm::of(algorithm).ok_or_else(failed)?;
+                out.extend(algorithm.unpack(held, most).ok_or_else(failed)?);
+            }
         }
         at = end;
     }
@@ -173,60 +204,25 @@ pub(super) fn unpacked(context: &mut Context, bytes: &[u8]) -> Held<Vec<u8>> {
     Ok(out)
 }
 
-/// Whether a file is compressed.
-pub(super) fn is_packed(bytes: &[u8]) -> bool {
-    bytes.starts_with(MARK)
-}
-
 /// Decompressed size; `None` for a file that is not compressed.
-pub(super) fn plain_bytes(bytes: &[u8]) -> Option<u64> {
-    tail(bytes).filter(|_| is_packed(bytes)).map(|tail| tail.plain_bytes)
+pub(super) fn plain_bytes(path: &Path) -> Held<Option<u64>> {
+    Ok(Tail::at(path)?.map(|tail| tail.plain_bytes))
 }
 
 /// `-21!file`: the trailer as a dictionary, empty for a file that is not compressed.
-pub(super) fn compression(bytes: &[u8]) -> Value {
-    let Some(tail) = tail(bytes).filter(|_| is_packed(bytes)) else {
-        return Value::dict(Value::symbols(Vec::new()), Value::empty());
+pub(super) fn compression(path: &Path) -> Held<Value> {
+    let Some(tail) = Tail::at(path)? else {
+        return Ok(Value::dict(Value::symbols(Vec::new()), Value::empty()));
     };
+    let packed = std::fs::metadata(path).map_err(|error| refused(path, &error))?.len();
     let int = |n: u64| Value::Int(i32::try_from(n).unwrap_or(0));
     let names = ["compressedLength", "uncompressedLength", "algorithm", "logicalBlockSize", "zipLevel"];
     let values = vec![
-        Value::Long(i64::try_from(bytes.len()).unwrap_or(i64::MAX)),
+        Value::Long(packed.cast_signed()),
         Value::Long(tail.plain_bytes.cast_signed()),
         int(tail.algorithm),
-        int(u64::from(tail.block_bytes.max(1).ilog2())),
-        int(tail.level),
+        int(u64::from(tail.block_log2)),
+        Value::Int(i32::from(tail.level)),
     ];
-    Value::dict(Value::symbols(names.iter().map(|n| name(n)).collect()), Value::list(values))
-}
-
-/// `.Q.gz`: decompresses gzip text or bytes, compresses `(level;x)`; `.Q.gz[::]` returns whether gzip is supported.
-pub(crate) fn gz(context: &mut Context, x: Value) -> Result {
-    let like = |bytes: Vec<u8>, of: &Value| match of.as_text() {
-        Some(_) => Value::chars(bytes),
-        None => columns::table::Items::Byte(bytes.into()).into(),
-    };
-    if let Value::Null = x {
-        return Ok(Value::Bool(true));
-    }
-    if let (Some(level), 2, false) = (x.at(0).as_long(), x.count(), x.as_text().is_some()) {
-        let level = u32::try_from(level).ok().filter(|l| *l <= 9).ok_or(QError::named("domain"))?;
-        let of = x.at(1);
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::new(level));
-        let written = encoder.write_all(crate::verbs::codec::bytes(&of)?);
-        let bytes = written.and_then(|()| encoder.finish()).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
-        return Ok(like(bytes, &of));
-    }
-    let given = crate::verbs::codec::bytes(&x)?;
-    let mut decoder = flate2::read::GzDecoder::new(given);
-    let (mut out, mut part) = (Vec::new(), vec![0; 1 << 16]);
-    loop {
-        context.check()?;
-        let read = decoder.read(&mut part).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
-        if read == 0 {
-            return Ok(like(out, &x));
-        }
-        context.reserve(out.len().saturating_add(read))?;
-        out.extend_from_slice(part.get(..read).unwrap_or_default());
-    }
+    Ok(Value::dict(Value::symbols(names.iter().map(|n| name(n)).collect()), Value::list(values)))
 }
