@@ -152,3 +152,31 @@ fn columns_are_written_as_q_wrote_them() {
     assert!(compared > 60, "{compared} files");
     assert!(wrong.is_empty(), "{} of {compared} differ\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Columns with an index of their parts after the items, below the databases: their number of items, and the last one.
+const PARTED: [(&str, &str, &str); 4] = [
+    ("TorQ/hdb-queryorder", "2021.01.04/packets/sym", "0 (`p;`sym$`)"),
+    ("TorQ-Finance-Starter-Pack/hdb", "2015.01.07/trade/sym", "196519 (`p;`sym$`DELL)"),
+    ("TorQ-Finance-Starter-Pack/hdb", "2015.01.07/trade_iex/sym", "0 (`p;`sym$`)"),
+    ("TorQ-Finance-Starter-Pack/hdb", "2015.01.07/quote_iex/sym", "0 (`p;`sym$`)"),
+];
+
+#[test]
+fn an_index_after_the_items_is_not_read_as_items() {
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/kdb/golden/disk");
+    if !golden.exists() {
+        println!("skipped: {} is not there", golden.display());
+        return;
+    }
+    let mut session = Session::console(Start::default(), None);
+    for (database, file, expected) in PARTED {
+        let database = golden.join(database);
+        let text = format!(
+            "sym:get`$\":{0}/sym\";c:get`$\":{0}/{1}\";string[count c],\" \",.Q.s1(attr c;last c)",
+            database.display(),
+            file
+        );
+        let value = eval_text(&mut session, text.as_bytes(), &Limits::default()).expect(file);
+        assert_eq!(value.as_text(), Some(expected.as_bytes()), "{file}");
+    }
+}

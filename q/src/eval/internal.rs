@@ -220,8 +220,8 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         }
         let old = crate::io::files::get_or_empty(context, &target)?;
         let new = amend::deep(context, old, path, &change)?;
-        // An assignment replaces the file, as `set` does.
-        return match assigns && path.is_empty() {
+        // A new value replaces the file, as `set` does.
+        return match path.is_empty() && !prims::is_glyph(f, ",") {
             true => crate::io::files::set(context, target, &new),
             false => crate::io::files::set_changed(context, target, &new),
         };

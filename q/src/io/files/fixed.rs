@@ -35,12 +35,17 @@ fn items_of<T: Element, const N: usize>(t: i8, body: &[u8], count: usize, of: fn
     T::wrap(t, body.chunks_exact(N).take(count).map(one).collect())
 }
 
-/// Items of a fixed width up to the end of the file; the count limits them only if the attribute has an index after the items.
-pub(super) fn vector(t: i8, attr: Attr, counted: u64, body: &[u8]) -> Result {
-    let most = match attr {
+/// How many items a file has at most: kdb+ stores an index after the items if they have an attribute other than sorted, and only then keeps the
+/// count in the head.
+pub(super) fn counted(attr: Attr, count: u64) -> usize {
+    match attr {
         Attr::None | Attr::Sorted => usize::MAX,
-        _ => usize::try_from(counted).unwrap_or(usize::MAX),
-    };
+        _ => usize::try_from(count).unwrap_or(usize::MAX),
+    }
+}
+
+/// Items of a fixed width up to the end of the bytes, at most so many.
+pub(super) fn vector(t: i8, attr: Attr, most: usize, body: &[u8]) -> Result {
     let items = match t {
         types::BOOL | types::BYTE | types::CHAR => items_of(t, body, most, |b: [u8; 1]| b[0]),
         types::GUID => items_of(t, body, most, |b: [u8; 16]| b),

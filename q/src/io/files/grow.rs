@@ -131,9 +131,7 @@ impl Column {
                 if matches!(column.attr, Attr::None | Attr::Sorted) {
                     column.fixed(size)?;
                 }
-                if layout::is_marked_parted(&page) {
-                    column.attr = Attr::Parted;
-                }
+                column.attr = layout::marked(&page).unwrap_or(column.attr);
             }
             _ => {}
         }
@@ -267,7 +265,7 @@ impl Column {
 
     fn end_attribute(&self, file: &mut File) -> std::io::Result<()> {
         if self.head == layout::PAGE_BYTES as u64 {
-            write_at(file, layout::PARTED_AT as u64, &[0; layout::PARTED.len()])?;
+            write_at(file, layout::MARK_AT as u64, &[0; layout::MARK_BYTES])?;
             return write_at(file, layout::TAIL_AT as u64 + 3, &[0]);
         }
         write_at(file, 3, &[0])

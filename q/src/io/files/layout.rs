@@ -2,7 +2,7 @@
 //! one page and the indices of an enumeration. Formats of older kdb+ releases are read too: enumerations with 32-bit indices,
 //! nested vectors with end offsets, compressed files.
 
-use super::fixed::{is_simple, number, vector};
+use super::fixed::{counted, is_simple, number, vector};
 use super::{mapped, refused, tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
@@ -12,6 +12,7 @@ use crate::runtime::values::type_error;
 use crate::verbs::enums;
 use columns::table::symbol::{intern, text};
 pub(super) use columns::table::wire::attribute;
+use columns::table::wire::attribute_code;
 use columns::table::{Attr, Items, Sym, Value, Vector};
 use proto::{View, types};
 use std::path::Path;
@@ -25,9 +26,10 @@ pub(super) const PAGE_BYTES: usize = 4096;
 /// Offsets in that page: the name of the domain; type, attribute and count.
 const DOMAIN_AT: usize = 16;
 pub(super) const TAIL_AT: usize = 0xff0;
-/// Offset of the mark for the parted attribute. kdb+ stores an index of the parts after the items, we store only the mark.
-pub(super) const PARTED_AT: usize = 0x100;
-pub(super) const PARTED: &[u8] = b"elastick:p";
+/// Offset of our mark for an attribute other than sorted, and its bytes: this, then the attribute's number. kdb+ stores an index after the items,
+/// with a hash that is not documented; it reads our files as vectors without the attribute.
+pub(super) const MARK_AT: usize = 0x100;
+pub(super) const MARK: &[u8] = b"elastick:";
 
 /// Type of a nested column less that of its items.
 const NESTED: u8 = 77;
@@ -40,7 +42,8 @@ pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<V
     match y {
         Value::Vector(Vector { attr, items: Items::Enum(name, _) | Items::Link(name, _) }) => {
             let places = places(context, *name, y)?;
-            Ok(paged(*name, *attr, &places))
+            let items: Vec<u8> = places.iter().flat_map(|p| p.to_le_bytes()).collect();
+            Ok(paged(types::ENUM, text(*name), *attr, places.len(), &items))
         }
         Value::Vector(v) if is_simple(v.items.type_number()) => plain(v),
         _ => {
@@ -97,9 +100,10 @@ fn simple_bytes(v: &Vector) -> std::result::Result<Vec<u8>, QError> {
 }
 
 fn plain(v: &Vector) -> std::result::Result<Vec<u8>, QError> {
-    // Other attributes need an index after the items.
-    let sorted = u8::from(v.attr == Attr::Sorted);
-    let mut out = simple_head(v.items.type_number() as u8, sorted, v.len());
+    if !matches!(v.attr, Attr::None | Attr::Sorted) {
+        return Ok(paged(v.items.type_number(), b"", v.attr, v.len(), &simple_bytes(v)?));
+    }
+    let mut out = simple_head(v.items.type_number() as u8, u8::from(v.attr == Attr::Sorted), v.len());
     out.extend(simple_bytes(v)?);
     Ok(out)
 }
@@ -155,31 +159,36 @@ pub(super) fn without_attribute(head: &[u8]) -> Vec<u8> {
     if let Some(attr) = out.get_mut(at) {
         *attr = 0;
     }
-    if is_marked_parted(head) {
-        out.iter_mut().skip(PARTED_AT).take(PARTED.len()).for_each(|b| *b = 0);
+    if marked(head).is_some() {
+        out.iter_mut().skip(MARK_AT).take(MARK_BYTES).for_each(|b| *b = 0);
     }
     out
 }
 
-/// Whether our mark says that an enumeration is parted.
-pub(super) fn is_marked_parted(head: &[u8]) -> bool {
-    head.get(PARTED_AT..PARTED_AT + PARTED.len()) == Some(PARTED)
+/// Bytes of a mark.
+pub(super) const MARK_BYTES: usize = MARK.len() + 1;
+
+/// The attribute that our mark in the head of a page says, if there is one.
+pub(super) fn marked(head: &[u8]) -> Option<Attr> {
+    let number = head.get(MARK_AT..)?.strip_prefix(MARK)?.first()?;
+    Some(attribute(*number)).filter(|attr| !matches!(attr, Attr::None | Attr::Sorted))
 }
 
-fn paged(domain: Sym, attr: Attr, places: &[i64]) -> Vec<u8> {
+/// A vector after a head of one page.
+fn paged(t: i8, domain: &[u8], attr: Attr, count: usize, items: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; PAGE_BYTES];
     let mut put = |at: usize, bytes: &[u8]| {
         out.iter_mut().skip(at).zip(bytes).for_each(|(slot, byte)| *slot = *byte);
     };
     put(0, &[0xfd, 0x20]);
-    let name = text(domain);
-    put(DOMAIN_AT, name.get(..name.len().min(PARTED_AT - DOMAIN_AT - 1)).unwrap_or_default());
-    if attr == Attr::Parted {
-        put(PARTED_AT, PARTED);
+    put(DOMAIN_AT, domain.get(..domain.len().min(MARK_AT - DOMAIN_AT - 1)).unwrap_or_default());
+    if !matches!(attr, Attr::None | Attr::Sorted) {
+        put(MARK_AT, MARK);
+        put(MARK_AT + MARK.len(), &[attribute_code(attr)]);
     }
-    put(TAIL_AT, &[0xfd, 0, 20, u8::from(attr == Attr::Sorted)]);
-    put(TAIL_AT + 8, &(places.len() as u64).to_le_bytes());
-    out.extend(places.iter().flat_map(|p| p.to_le_bytes()));
+    put(TAIL_AT, &[0xfd, 0, t.cast_unsigned(), u8::from(attr == Attr::Sorted)]);
+    put(TAIL_AT + 8, &(count as u64).to_le_bytes());
+    out.extend_from_slice(items);
     out
 }
 
@@ -197,14 +206,17 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
         [0xfe, 0x20, t @ (77..), ..] => nested(context, path, *t, bytes),
         [0xfe, 0x20, t, attr, ..] => {
             let body = bytes.get(HEAD_BYTES..).unwrap_or_default();
-            vector(*t as i8, attribute(*attr), number::<8>(bytes, 8), body)
+            let attr = attribute(*attr);
+            vector(*t as i8, attr, counted(attr, number::<8>(bytes, 8)), body)
         }
         [0xfd, 0x20, ..] => page(context, path, bytes),
         [0xfe, name @ ..] => {
             let name = name.split(|c| *c == 0).next().unwrap_or_default();
-            let places = bytes.get(24..).unwrap_or_default().chunks_exact(4);
+            let attr = attribute(bytes.get(11).copied().unwrap_or(0));
+            let places =
+                bytes.get(24..).unwrap_or_default().chunks_exact(4).take(counted(attr, number::<8>(bytes, 16)));
             let places = places.map(|b| i64::from(number::<4>(b, 0) as i32)).collect();
-            enumeration(context, name, attribute(bytes.get(11).copied().unwrap_or(0)), places)
+            enumeration(context, name, attr, places)
         }
         _ => Err(type_error()),
     }
@@ -277,21 +289,18 @@ fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
     let [_, mapped, t, attr] = *bytes.get(TAIL_AT..TAIL_AT + 4).unwrap_or_default() else { return Err(type_error()) };
     let t = t.cast_signed();
     let count = number::<8>(bytes, TAIL_AT + 8);
-    let attr = if is_marked_parted(bytes) { Attr::Parted } else { attribute(attr) };
+    let attr = attribute(attr);
     if mapped == 1 && t == MAPPED_LISTS {
         return references(context, path, body);
     }
+    // Our files have no index after the items.
+    let most = counted(attr, count);
+    let attr = marked(bytes).unwrap_or(attr);
     if t != types::ENUM {
-        return vector(t, attr, count, body);
+        return vector(t, attr, most, body);
     }
-    let most = match attr {
-        Attr::Unique | Attr::Grouped => usize::try_from(count).unwrap_or(usize::MAX),
-        // Our files have no index after the items; kdb+'s have one, and a count to exclude it.
-        Attr::Parted if count > 0 => usize::try_from(count).unwrap_or(usize::MAX),
-        _ => usize::MAX,
-    };
     let places = body.chunks_exact(8).take(most).map(|b| number::<8>(b, 0).cast_signed()).collect();
-    let name = bytes.get(DOMAIN_AT..PARTED_AT).unwrap_or_default().split(|c| *c == 0).next().unwrap_or_default();
+    let name = bytes.get(DOMAIN_AT..MARK_AT).unwrap_or_default().split(|c| *c == 0).next().unwrap_or_default();
     enumeration(context, name, attr, places)
 }
 
@@ -349,7 +358,7 @@ fn nested(context: &mut Context, path: &Path, t: u8, bytes: &[u8]) -> Result {
     let item = nested_type(t)?;
     let beside = beside(path);
     let held = bytes_of(context, &beside)?;
-    let Value::Vector(all) = vector(item, Attr::None, 0, &held)? else { return Err(type_error()) };
+    let Value::Vector(all) = vector(item, Attr::None, usize::MAX, &held)? else { return Err(type_error()) };
     let mut from = 0;
     let mut out = Vec::new();
     for end in bytes.get(HEAD_BYTES..).unwrap_or_default().chunks_exact(8) {

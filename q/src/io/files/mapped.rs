@@ -100,7 +100,7 @@ impl Heap {
             if is_symbols { index } else { width(t).and_then(|w| usize::try_from(w).ok()).ok_or_else(type_error)? };
         let body = count.checked_mul(each).and_then(|end| body.get(..end)).ok_or_else(damaged)?;
         if !is_symbols {
-            return vector(t, attr, count as u64, body);
+            return vector(t, attr, count, body);
         }
         let name = |place: &[u8]| {
             let place = place.iter().rev().fold(0u64, |all, b| all << 8 | u64::from(*b));
