@@ -180,3 +180,25 @@ fn an_index_after_the_items_is_not_read_as_items() {
         assert_eq!(value.as_text(), Some(expected.as_bytes()), "{file}");
     }
 }
+
+#[test]
+fn mapped_lists_are_written_as_q_wrote_them() {
+    /// Bytes of the objects of the first item. The second one has a parted vector of symbols with its index, which is not written here.
+    const FIRST: std::ops::Range<usize> = 0xff0..0x1140;
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/kdb/golden/disk");
+    let table = golden.join("TorQ-Finance-Starter-Pack/dqe/dqedb/database/2020.09.03/advancedres");
+    if !table.exists() {
+        println!("skipped: {} is not there", table.display());
+        return;
+    }
+    let target = std::env::temp_dir().join(format!("elastick-q-mapped-bytes-{}", std::process::id()));
+    std::fs::create_dir_all(&target).expect("a directory");
+    let mut session = Session::console(Start::default(), None);
+    let text = format!("(`$\":{0}/c\")set get`$\":{1}/resultdata\"", target.display(), table.display());
+    eval_line(&mut session, text.as_bytes(), &Limits::default()).expect("a written list");
+    let read = |folder: &std::path::Path, name: &str| std::fs::read(folder.join(name)).expect("a file");
+    assert_eq!(read(&target, "c"), read(&table, "resultdata"));
+    assert_eq!(read(&target, "c#").get(FIRST), read(&table, "resultdata#").get(FIRST));
+    assert_eq!(read(&target, "c##"), read(&table, "resultdata##"));
+    std::fs::remove_dir_all(&target).expect("an own directory");
+}

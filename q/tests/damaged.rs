@@ -29,7 +29,7 @@ const WRITTEN: [&str; 20] = [
 ];
 
 /// Longest file of which every byte is changed; of others, bytes near both ends.
-const MAX_BYTES: usize = 300;
+const MAX_BYTES: usize = 200;
 
 /// Memory of a reader.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -47,7 +47,7 @@ fn places(length: usize) -> Vec<usize> {
         return (0..length).collect();
     }
     // The head of a page, and its last bytes.
-    (0..64).chain(0xff0..0x1020).chain(length - 80..length).filter(|at| *at < length).collect()
+    (0..32).chain(0xff0..0x1018).chain(length - 48..length).filter(|at| *at < length).collect()
 }
 
 #[test]

@@ -351,6 +351,8 @@ enum Holds {
     Symbols,
     /// A vector of this fixed-width type, as in memory.
     Items(i8),
+    /// What bytes at the end would damage: compressed, nested, mapped or enumerated items.
+    Other,
 }
 
 impl Holds {
@@ -361,6 +363,8 @@ impl Holds {
             Ok(()) => match head[..] {
                 [0xff, 0x01, 11, ..] => Holds::Symbols,
                 [0xfe, 0x20, t @ 1..=19, ..] => Holds::Items(t as i8),
+                [0xfd, 0x20, ..] | [0xfe, ..] => Holds::Other,
+                _ if head == *b"kxzipped" => Holds::Other,
                 _ => Holds::Plain,
             },
             Err(_) => Holds::Plain,
@@ -380,6 +384,7 @@ fn write(file: &mut std::fs::File, holds: Holds, handle: i64, message: &Value) -
     };
     let number = message.type_number().unsigned_abs() as i8;
     match (holds, message) {
+        (Holds::Other, _) => return Err(QError::with("type", "append to this file by its name, with upsert")),
         (Holds::Items(t), _) if t != number => return Err(QError::named("type")),
         (Holds::Symbols, Value::Sym(_)) => line(&in_memory(message)?),
         (Holds::Symbols, other) if other.as_symbols().is_some() => line(&in_memory(message)?),

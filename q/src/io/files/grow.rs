@@ -7,6 +7,7 @@
 //! disk, cuts off what was written.
 
 use super::fixed::{number, width};
+use super::mapper::Mapper;
 use super::{layout, refused, write};
 use crate::io::wire;
 use crate::runtime::context::Context;
@@ -27,6 +28,9 @@ const SYMBOLS: u8 = types::SYMBOL as u8;
 
 type Held<T> = std::result::Result<T, QError>;
 
+/// Bytes read at a time in search of the end of a name.
+const NAMES_READ_BYTES: u64 = 256;
+
 /// How the items of a file end, and so how more are appended.
 enum Form {
     /// Items of this many bytes after the head.
@@ -37,6 +41,8 @@ enum Form {
     Symbols,
     /// Vectors of this type: their end offsets here, their items in the file beside.
     Nested { t: i8 },
+    /// References to objects in the file beside.
+    Mapped,
     /// Written as a whole; what it holds, once it is read.
     Whole(Option<Vector>),
 }
@@ -66,13 +72,18 @@ struct Column {
 #[derive(Default)]
 struct More {
     here: Vec<u8>,
-    /// What the file beside it gets, and where.
-    beside: Vec<u8>,
-    beside_at: u64,
+    /// What the files beside it get, `#` and then `##`.
+    beside: Vec<Beside>,
     count: u64,
     keeps_attribute: bool,
-    /// Replaces the file.
+    /// Replaces the files.
     replaces: bool,
+}
+
+/// Bytes that a file beside a column gets, and where.
+struct Beside {
+    at: u64,
+    bytes: Vec<u8>,
 }
 
 fn read_at(file: &mut File, path: &Path, at: u64, length: u64) -> Held<Vec<u8>> {
@@ -80,6 +91,20 @@ fn read_at(file: &mut File, path: &Path, at: u64, length: u64) -> Held<Vec<u8>> 
     file.seek(SeekFrom::Start(at)).map_err(|e| refused(path, &e))?;
     file.take(length).read_to_end(&mut out).map_err(|e| refused(path, &e))?;
     Ok(out)
+}
+
+/// Bytes of a file of symbols up to the end of its last whole name.
+fn whole_names(file: &mut File, path: &Path, size: u64) -> Held<u64> {
+    let mut end = size;
+    while end > layout::LIST_HEAD_BYTES as u64 {
+        let start = end.saturating_sub(NAMES_READ_BYTES).max(layout::LIST_HEAD_BYTES as u64);
+        let part = read_at(file, path, start, end - start)?;
+        if let Some(last) = part.iter().rposition(|byte| *byte == 0) {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(end)
 }
 
 impl Column {
@@ -108,6 +133,7 @@ impl Column {
                 column.head = layout::LIST_HEAD_BYTES as u64;
                 column.counted = number::<4>(&page, 4);
                 (column.t, column.form) = (types::SYMBOL, Form::Symbols);
+                column.size = whole_names(&mut file, &column.path, size)?;
             }
             [0xff, 0x01, 0, 0, ..] => {
                 column.head = layout::LIST_HEAD_BYTES as u64;
@@ -123,7 +149,7 @@ impl Column {
                 (column.t, column.form) = (0, Form::Nested { t: layout::nested_type(*t)? });
             }
             [0xfe, 0x20, ..] if matches!(column.attr, Attr::None | Attr::Sorted) => column.fixed(size)?,
-            [0xfd, 0x20, ..] if at(layout::TAIL_AT + 1) == 0 => {
+            [0xfd, 0x20, ..] if at(layout::MAPPED_AT) == 0 => {
                 column.head = layout::PAGE_BYTES as u64;
                 column.counted = number::<8>(&page, layout::TAIL_AT + 8);
                 column.t = at(layout::TAIL_AT + 2) as i8;
@@ -132,6 +158,12 @@ impl Column {
                     column.fixed(size)?;
                 }
                 column.attr = layout::marked(&page).unwrap_or(column.attr);
+            }
+            _ if layout::is_mapped(&page) => {
+                column.head = layout::PAGE_BYTES as u64;
+                column.counted = number::<8>(&page, layout::TAIL_AT + 8);
+                column.items = size.saturating_sub(column.head) / 8;
+                (column.t, column.form) = (0, Form::Mapped);
             }
             _ => {}
         }
@@ -226,9 +258,11 @@ impl Column {
                 let last = if rows == 0 { Vec::new() } else { self.bytes_at(self.length(rows).saturating_sub(8), 8)? };
                 let last = number::<8>(&last, 0);
                 let Some([ends, items]) = layout::nested_bytes(*t, &new.items, last)? else { return Ok(None) };
-                (more.here, more.beside) = (ends, items);
-                more.beside_at = last.saturating_mul(width(*t).ok_or_else(type_error)?);
+                more.here = ends;
+                let at = last.saturating_mul(width(*t).ok_or_else(type_error)?);
+                more.beside.push(Beside { at, bytes: items });
             }
+            Form::Mapped => return mapped(context, &self.path, new, more),
             _ => return Ok(None),
         }
         Ok(Some(more))
@@ -239,7 +273,7 @@ impl Column {
         let size = |width: u64| self.head.saturating_add(rows.saturating_mul(width));
         match &self.form {
             Form::Fixed { width } => size(*width),
-            Form::Nested { .. } => size(8),
+            Form::Nested { .. } | Form::Mapped => size(8),
             Form::List { ends } => {
                 let last = rows.checked_sub(1).and_then(|last| ends.get(usize::try_from(last).ok()?).copied());
                 self.head.saturating_add(last.unwrap_or(0))
@@ -324,7 +358,7 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
     let new = fit::fitting(context, &Value::table(like), rows, true)?.rows;
     let mut all = Vec::with_capacity(columns.len());
     for (column, new) in columns.iter().zip(&new.columns) {
-        if matches!(new.items, Items::Sym(_)) {
+        if matches!(new.items, Items::Sym(_)) && !matches!(column.form, Form::List { .. } | Form::Mapped) {
             return Err(super::plain_symbols());
         }
         all.push(match column.more(context, there, new)? {
@@ -344,17 +378,45 @@ fn whole(context: &mut Context, column: &Column, rows: u64, new: &Vector) -> Hel
     };
     let held = held.cut(0, usize::try_from(rows).unwrap_or(usize::MAX).min(held.len()));
     let all = Vector::from(if held.is_empty() { new.items.clone() } else { held.items.join(&new.items) });
-    let more = More { count: new.len() as u64, replaces: true, ..More::default() };
     let packing = super::zipped::Packing::found(&column.path)?;
-    if let (None, Some([here, beside])) = (packing, layout::nested_files(&all)?) {
-        return Ok(More { here, beside, ..more });
-    }
-    let plain = layout::encoded(context, &all.into())?;
-    let here = match packing {
-        Some(packing) => packing.pack(context, &plain)?,
-        None => plain,
+    let parts = layout::column_parts(context, &all)?;
+    let mut packed = |plain: Vec<u8>| match packing {
+        Some(packing) => packing.pack(context, &plain),
+        None => Ok(plain),
     };
-    Ok(More { here, ..more })
+    let here = packed(parts.own)?;
+    let mut beside = Vec::new();
+    for plain in parts.beside {
+        beside.push(Beside { at: 0, bytes: packed(plain)? });
+    }
+    Ok(More { here, beside, count: new.len() as u64, replaces: true, ..More::default() })
+}
+
+/// Prepares new items of a mapped list: its objects and symbols are appended to those that are there, also to any that an interrupted append left.
+fn mapped(context: &mut Context, path: &Path, new: &Vector, mut more: More) -> Held<Option<More>> {
+    let objects = layout::beside(path);
+    let symbols = layout::beside(&objects);
+    let size = std::fs::metadata(&objects).map_err(|e| refused(&objects, &e))?.len();
+    let start = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(layout::PAGE_BYTES);
+    let (mut at, mut known) = (0, Vec::new());
+    if symbols.is_file() {
+        let mut file = File::open(&symbols).map_err(|e| refused(&symbols, &e))?;
+        let size = file.metadata().map_err(|e| refused(&symbols, &e))?.len();
+        at = whole_names(&mut file, &symbols, size)?;
+        known = layout::read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec();
+    }
+    let mut mapper = Mapper::after(start, &known, false);
+    let Some(references) = mapper.references(context, &Value::from(new.clone()).items())? else { return Ok(None) };
+    more.here = references;
+    more.beside.push(Beside { at: size, bytes: mapper.objects });
+    if !mapper.symbols.is_empty() {
+        let mut bytes = layout::encoded(context, &Value::symbols(mapper.symbols))?;
+        if at > 0 {
+            bytes.drain(..bytes.len().min(layout::LIST_HEAD_BYTES));
+        }
+        more.beside.push(Beside { at, bytes });
+    }
+    Ok(Some(more))
 }
 
 /// Appends an atom, or the items of a list, to the file of a list; `false` if the file must be written as a whole.
@@ -418,14 +480,18 @@ fn written(context: &mut Context, columns: &[Column], open: &mut [Option<File>],
         if !more.keeps_attribute {
             column.end_attribute(file).map_err(failed)?;
         }
-        if let Form::Nested { .. } = column.form {
-            let path = layout::beside(&column.path);
+        let mut path = column.path.clone();
+        for Beside { at, bytes } in &more.beside {
+            path = layout::beside(&path);
             super::reach::check_change(context, &path)?;
-            let mut items = std::fs::OpenOptions::new().write(true).open(&path).map_err(|e| refused(&path, &e))?;
-            write_at(&mut items, more.beside_at, &more.beside).map_err(|e| refused(&path, &e))?;
+            let open = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+            open.and_then(|mut file| write_at(&mut file, *at, bytes)).map_err(|e| refused(&path, &e))?;
         }
         let end = match column.form {
-            Form::Symbols => file.seek(SeekFrom::End(0)).map_err(failed)?,
+            Form::Symbols => {
+                file.set_len(column.size).map_err(failed)?;
+                column.size
+            }
             _ => {
                 let end = column.length(rows);
                 if column.size > end {
@@ -455,10 +521,10 @@ fn recount(context: &mut Context, path: &Path, count: u64) -> Held<()> {
 
 /// Replaces a column's file in one step. Its head has the count of the rows before the append.
 fn replace(context: &mut Context, column: &Column, rows: u64, more: &More) -> Held<()> {
-    let beside = layout::beside(&column.path);
-    let is_nested = layout::is_nested(&more.here);
-    if is_nested {
-        write(context, &beside, &more.beside)?;
+    let mut path = column.path.clone();
+    for Beside { bytes, .. } in &more.beside {
+        path = layout::beside(&path);
+        write(context, &path, bytes)?;
     }
     let mut new = column.path.as_os_str().to_owned();
     new.push("~");
@@ -466,8 +532,5 @@ fn replace(context: &mut Context, column: &Column, rows: u64, more: &More) -> He
     write(context, &new, &more.here)?;
     recount(context, &new, rows)?;
     std::fs::rename(&new, &column.path).map_err(|e| refused(&column.path, &e))?;
-    if let (Form::Nested { .. }, false) = (&column.form, is_nested) {
-        std::fs::remove_file(&beside).map_err(|e| refused(&beside, &e))?;
-    }
-    Ok(())
+    super::remove_beside(&column.path, more.beside.len())
 }

@@ -1,8 +1,9 @@
 //! Values stored in files as kdb+ stores them: one value in a file, or a table splayed over a directory.
 
-use super::layout::{beside, encoded, nested_files, read, read_column};
+use super::layout;
+use super::layout::{column_parts, encoded, parts, read, read_column};
 use super::zipped::Packing;
-use super::{column_names, lines, name_path, path, plain_symbols, refused, write, write_packed};
+use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -15,7 +16,6 @@ use crate::verbs::attributes::set_attribute;
 use crate::verbs::format::clipped;
 use columns::table::symbol::{intern, text};
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
-use proto::View;
 use std::io::Read;
 use std::path::Path;
 
@@ -53,9 +53,12 @@ impl Manner {
 
 pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner) -> std::result::Result<(), QError> {
     if !is_splayed(path) {
-        let bytes = encoded(context, y)?;
+        let parts = parts(context, y, false)?;
         let packing = manner.packing(context, path, Sym::NULL)?;
-        return write_packed(context, path, bytes, packing);
+        let beside = parts.beside.len();
+        write_parts(context, path, parts, packing)?;
+        // The symbols of an earlier list; other files of these names may be somebody's.
+        return if beside > 0 { remove_beside(path, beside) } else { Ok(()) };
     }
     let Value::Table(t) = y else { return Err(type_error()) };
     super::reach::check(context, path)?;
@@ -67,17 +70,10 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
         }
         let file = name_path(path, *name);
         let packing = manner.packing(context, &file, *name)?;
-        let beside = beside(&file);
-        if let (None, Some([ends, items])) = (packing, nested_files(column)?) {
-            write(context, &beside, &items)?;
-            write(context, &file, &ends)?;
-            continue;
-        }
-        let bytes = encoded(context, &column.clone().into())?;
-        write_packed(context, &file, bytes, packing)?;
-        if beside.exists() {
-            std::fs::remove_file(&beside).map_err(|e| refused(&beside, &e))?;
-        }
+        let parts = column_parts(context, column)?;
+        let count = parts.beside.len();
+        write_parts(context, &file, parts, packing)?;
+        remove_beside(&file, count)?;
     }
     let names = encoded(context, &Value::symbols(t.names.clone()))?;
     write(context, &path.join(".d"), &names)
@@ -248,19 +244,19 @@ const READ_AT_ONCE: usize = 1 << 20;
 /// Bytes of a failed message in its error.
 const SHOWN_BYTES: usize = 80;
 
-fn message(context: &mut Context, view: &View) -> std::result::Result<(), QError> {
-    let message = wire::from_view(view)?;
-    context.message(&message).map(drop)
+/// Evaluates a message of a log; `before` others precede it.
+fn message(context: &mut Context, message: &Value, before: i64) -> std::result::Result<(), QError> {
+    context.message(message).map(drop).map_err(|error| numbered(error, before, message))
 }
 
 /// Adds to the reason of an error which message failed; `before` messages of the log precede it. The error keeps its name.
 #[cold]
-fn numbered(mut error: QError, before: i64, view: &View) -> QError {
+fn numbered(mut error: QError, before: i64, message: &Value) -> QError {
     if error == NEEDS_OWNER {
         return error;
     }
-    let shown = wire::from_view(view).map(|message| clipped(&message, settings::precision(), SHOWN_BYTES));
-    let mut shown = String::from_utf8_lossy(&shown.unwrap_or_default()).into_owned();
+    let shown = clipped(message, settings::precision(), SHOWN_BYTES);
+    let mut shown = String::from_utf8_lossy(&shown).into_owned();
     if shown.len() > SHOWN_BYTES {
         shown.truncate(shown.floor_char_boundary(SHOWN_BYTES));
         shown.push_str("..");
@@ -293,6 +289,15 @@ pub(crate) fn replay(context: &mut Context, x: Value) -> Result {
         Ok(got > 0)
     };
     more(&mut bytes, &mut at)?;
+    if layout::is_mapped(&bytes) {
+        // A log that was written as a list of messages.
+        let messages = read(context, &path)?.items();
+        let wanted = usize::try_from(most).unwrap_or(usize::MAX).min(messages.len());
+        for (at, each) in messages.iter().take(wanted).enumerate().filter(|_| most != -2) {
+            message(context, each, at as i64)?;
+        }
+        return Ok(Value::Long(wanted as i64));
+    }
     if !proto::log::is_log_head(&bytes) {
         return Err(QError::named("badtail"));
     }
@@ -305,7 +310,7 @@ pub(crate) fn replay(context: &mut Context, x: Value) -> Result {
         let torn = match proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits) {
             Ok(Some((used, view))) => {
                 if most != -2 {
-                    message(context, &view).map_err(|error| numbered(error, count, &view))?;
+                    message(context, &wire::from_view(&view)?, count)?;
                 }
                 at += used;
                 end += used as u64;

@@ -3,6 +3,7 @@
 //! nested vectors with end offsets, compressed files.
 
 use super::fixed::{counted, is_simple, number, vector};
+use super::mapper::Mapper;
 use super::{mapped, refused, tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
@@ -26,6 +27,8 @@ pub(super) const PAGE_BYTES: usize = 4096;
 /// Offsets in that page: the name of the domain; type, attribute and count.
 const DOMAIN_AT: usize = 16;
 pub(super) const TAIL_AT: usize = 0xff0;
+/// Offset of the flag of a mapped list.
+pub(super) const MAPPED_AT: usize = TAIL_AT + 1;
 /// Offset of our mark for an attribute other than sorted, and its bytes: this, then the attribute's number. kdb+ stores an index after the items,
 /// with a hash that is not documented; it reads our files as vectors without the attribute.
 pub(super) const MARK_AT: usize = 0x100;
@@ -35,9 +38,48 @@ pub(super) const MARK: &[u8] = b"elastick:";
 const NESTED: u8 = 77;
 
 /// Type of a column of lists that kdb+ maps.
-const MAPPED_LISTS: i8 = 77;
+const MAPPED_LISTS: i8 = mapped::LIST;
 
-/// Returns the bytes of a value's file.
+/// The bytes of a value's file, and of those beside it: `#`, and `##`.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub own: Vec<u8>,
+    pub beside: Vec<Vec<u8>>,
+}
+
+/// Returns the files of a value. `maps_within`: lists in lists are mapped too.
+pub(super) fn parts(context: &mut Context, y: &Value, maps_within: bool) -> std::result::Result<Parts, QError> {
+    if let Value::Vector(Vector { items: Items::List(items), .. }) = y
+        && !items.is_empty()
+    {
+        let mut mapper = Mapper::after(0, &[], maps_within);
+        if let Some(references) = mapper.references(context, items)? {
+            let mut own = paged(MAPPED_LISTS, b"", Attr::None, items.len(), &references);
+            own.iter_mut().skip(MAPPED_AT).take(1).for_each(|flag| *flag = 1);
+            let mut beside = vec![paged(types::BYTE, b"", Attr::None, 0, &mapper.objects)];
+            if !mapper.symbols.is_empty() {
+                beside.push(encoded(context, &Value::symbols(mapper.symbols))?);
+            }
+            return Ok(Parts { own, beside });
+        }
+    }
+    Ok(Parts { own: encoded(context, y)?, beside: Vec::new() })
+}
+
+/// Whether this is the file of a mapped list.
+pub(super) fn is_mapped(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0xfd, 0x20]) && bytes.get(MAPPED_AT..TAIL_AT + 3) == Some(&[1, MAPPED_LISTS.cast_unsigned()])
+}
+
+/// Returns the files of a column of a splayed table.
+pub(super) fn column_parts(context: &mut Context, column: &Vector) -> std::result::Result<Parts, QError> {
+    match nested_files(column)? {
+        Some([own, items]) => Ok(Parts { own, beside: vec![items] }),
+        None => parts(context, &column.clone().into(), false),
+    }
+}
+
+/// Returns the bytes of a value in one file.
 pub(super) fn encoded(context: &mut Context, y: &Value) -> std::result::Result<Vec<u8>, QError> {
     match y {
         Value::Vector(Vector { attr, items: Items::Enum(name, _) | Items::Link(name, _) }) => {
@@ -114,14 +156,9 @@ fn simple_head(t: u8, attr: u8, count: usize) -> Vec<u8> {
     out
 }
 
-/// Whether this is the file of a nested column that holds where each vector ends in the `#` file beside it.
-pub(super) fn is_nested(bytes: &[u8]) -> bool {
-    matches!(bytes, [0xfe, 0x20, t, ..] if *t >= NESTED)
-}
-
 /// The two files of a column whose items are vectors of one simple type, such as strings: kdb+ maps these, and appends cost what
 /// is new. `None` for other columns.
-pub(super) fn nested_files(column: &Vector) -> std::result::Result<Option<[Vec<u8>; 2]>, QError> {
+fn nested_files(column: &Vector) -> std::result::Result<Option<[Vec<u8>; 2]>, QError> {
     let Items::List(items) = &column.items else { return Ok(None) };
     let t = match items.first() {
         Some(Value::Vector(first)) if is_simple(first.items.type_number()) => first.items.type_number(),
@@ -262,9 +299,11 @@ pub(super) fn ends(context: &mut Context, bytes: &[u8]) -> std::result::Result<V
     }
 }
 
-/// Symbols up to the end of the file: the count in the header is stale after an append.
+/// Symbols up to the end of the file: the count in the header is stale after an append. A last name that is not whole is none: its append was
+/// interrupted.
 fn symbols(attr: u8, names: &[u8]) -> Result {
-    let names = names.strip_suffix(&[0]).map(|n| n.split(|c| *c == 0)).into_iter().flatten();
+    let end = names.iter().rposition(|byte| *byte == 0);
+    let names = end.and_then(|end| names.get(..end)).map(|n| n.split(|c| *c == 0)).into_iter().flatten();
     let names: std::result::Result<Vec<Sym>, _> = names.map(intern).collect();
     let names = names.map_err(QError::from)?;
     Ok(Vector { attr: attribute(attr), items: Items::Sym(names.into()) }.into())
@@ -286,11 +325,11 @@ fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>)
 
 fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
     let body = bytes.get(PAGE_BYTES..).unwrap_or_default();
-    let [_, mapped, t, attr] = *bytes.get(TAIL_AT..TAIL_AT + 4).unwrap_or_default() else { return Err(type_error()) };
+    let [_, _, t, attr] = *bytes.get(TAIL_AT..TAIL_AT + 4).unwrap_or_default() else { return Err(type_error()) };
     let t = t.cast_signed();
     let count = number::<8>(bytes, TAIL_AT + 8);
     let attr = attribute(attr);
-    if mapped == 1 && t == MAPPED_LISTS {
+    if is_mapped(bytes) {
         return references(context, path, body);
     }
     // Our files have no index after the items.
@@ -318,7 +357,7 @@ fn references(context: &mut Context, path: &Path, body: &[u8]) -> Result {
 }
 
 /// Bytes of a file, decompressed.
-fn bytes_of(context: &mut Context, path: &Path) -> std::result::Result<Vec<u8>, QError> {
+pub(super) fn bytes_of(context: &mut Context, path: &Path) -> std::result::Result<Vec<u8>, QError> {
     super::reach::check(context, path)?;
     let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
     context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
@@ -329,7 +368,17 @@ fn bytes_of(context: &mut Context, path: &Path) -> std::result::Result<Vec<u8>, 
 /// Returns the value in a file.
 pub(super) fn read(context: &mut Context, path: &Path) -> Result {
     let bytes = bytes_of(context, path)?;
-    decoded(context, path, &bytes)
+    decoded(context, path, &bytes).map_err(|error| located(path, error))
+}
+
+/// Adds the file to the reason of an error about its bytes.
+fn located(path: &Path, mut error: QError) -> QError {
+    let file = path.display().to_string();
+    if matches!(&*error.name, b"type" | b"badmsg" | b"badtail" | b"nyi") && !error.detail.contains(&file) {
+        let reason = if error.detail.is_empty() { "not a file of a q value" } else { error.detail.as_str() };
+        error.detail = format!("{file}: {reason}");
+    }
+    error
 }
 
 /// As [`read`], for the column of a splayed table: of a general list whose last item is not whole, because an append was interrupted, the
@@ -339,8 +388,10 @@ pub(super) fn read(context: &mut Context, path: &Path) -> Result {
 /// `badtail` if these are fewer than the head says.
 pub(super) fn read_column(context: &mut Context, path: &Path) -> Result {
     let bytes = bytes_of(context, path)?;
-    let [0xff, 0x01, 0, _, _, _, _, _, items @ ..] = &bytes[..] else { return decoded(context, path, &bytes) };
-    match list(context, items) {
+    let [0xff, 0x01, 0, _, _, _, _, _, items @ ..] = &bytes[..] else {
+        return decoded(context, path, &bytes).map_err(|error| located(path, error));
+    };
+    match list(context, items).map_err(|error| located(path, error)) {
         Err(error) if *error.name == *b"badtail" => {
             let ends = ends(context, items)?;
             if (ends.len() as u64) < number::<4>(&bytes, 4) {

@@ -1,8 +1,7 @@
-//! Columns of general lists as kdb+ maps them since 3.6: references into the file `NAME#`, whose objects name symbols by their position in
-//! `NAME##`. They are read, and written in other forms.
+//! Lists as kdb+ maps them since 3.6: references into the file `NAME#`, whose objects name symbols by their position in `NAME##`.
 //!
 //! A reference is an offset in its lower seven bytes, flags in the upper one. An object has a head of 16 bytes (`fb`, 0, type, attribute, 32-bit
-//! reference count, 64-bit count) before its items; a short vector one of two bytes (0x80 and its type less 1, count).
+//! reference count, 64-bit count) before its items; an atom has one byte, and a short vector two: 0x7f and the signed type, then the count.
 
 use super::fixed::{number, vector, width};
 use crate::runtime::context::Context;
@@ -13,17 +12,30 @@ use columns::table::wire::attribute;
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
 
-/// Bytes before the items of an object.
-const HEAD_BYTES: usize = 16;
+/// Bytes before the items of an object, and what their number is a multiple of.
+pub(super) const HEAD_BYTES: usize = 16;
+pub(super) const ALIGNED_BYTES: usize = 16;
 
-/// Mark of an object with a head, and of one without.
-const OBJECT: u8 = 0xfb;
-const SHORT: u8 = 0x80;
+/// Mark of an object with a head.
+pub(super) const OBJECT: u8 = 0xfb;
+
+/// Head of an object without one, for type 0.
+const SHORT: u8 = 0x7f;
 
 /// Type of a list of references.
-const LIST: i8 = 77;
+pub(super) const LIST: i8 = 77;
 /// Bits of an offset.
 const OFFSET: u64 = (1 << 56) - 1;
+/// Flag of an object that is copied when it is read: any but a list of references and a vector with a head.
+pub(super) const WHOLE: u64 = 1 << 56;
+
+/// First byte of an atom or a short vector of this type.
+pub(super) fn head_of(t: i8) -> u8 {
+    SHORT.wrapping_add_signed(t)
+}
+
+/// Bytes of a symbol's position in an object without a head.
+const SHORT_INDEX: usize = 4;
 
 /// The objects after the head of their file, and the symbols in them.
 pub(super) struct Heap {
@@ -59,9 +71,13 @@ impl Heap {
                 let count = usize::try_from(number::<8>(rest, 8)).map_err(|_| damaged())?;
                 self.whole(context, *t as i8, attribute(*attr), count, rest.get(HEAD_BYTES..).unwrap_or_default())
             }
-            [head, count, items @ ..] if *head >= SHORT => {
-                let t = ((*head & !SHORT) + 1) as i8;
-                self.items(t, Attr::None, usize::from(*count), if t == types::SYMBOL { 4 } else { 8 }, items)
+            [head, count, items @ ..] if *head > SHORT => {
+                let t = (*head - SHORT).cast_signed();
+                self.items(t, Attr::None, usize::from(*count), SHORT_INDEX, items)
+            }
+            [head, items @ ..] if *head < SHORT => {
+                let t = (SHORT - *head).cast_signed();
+                Ok(self.items(t, Attr::None, 1, SHORT_INDEX, items)?.at(0))
             }
             _ => Err(QError::with("nyi", "mapped lists with items of this kind")),
         }

@@ -10,6 +10,7 @@ mod kept;
 mod layout;
 mod load;
 mod mapped;
+mod mapper;
 pub(crate) mod reach;
 mod tagged;
 mod text;
@@ -220,8 +221,8 @@ pub(crate) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
             match &y {
                 Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => write(context, &path, b)?,
                 other => {
-                    let bytes = layout::encoded(context, other)?;
-                    write(context, &path, &bytes)?;
+                    let parts = layout::parts(context, other, true)?;
+                    write_parts(context, &path, parts, None)?;
                 }
             }
             Ok(x)
@@ -229,11 +230,13 @@ pub(crate) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
         Value::Vector(Vector { items: Items::List(l), .. }) if matches!(&l[..], [Value::Sym(_), _, _, _]) => {
             let packing = zipped::Packing::of(l.get(1..).unwrap_or_default())?;
             let path = path(context, &x.at(0))?;
-            let plain = match &y {
-                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => b.to_vec(),
-                other => layout::encoded(context, other)?,
+            let parts = match &y {
+                Value::Vector(Vector { items: Items::Byte(b) | Items::Char(b), .. }) => {
+                    layout::Parts { own: b.to_vec(), ..layout::Parts::default() }
+                }
+                other => layout::parts(context, other, true)?,
             };
-            write_packed(context, &path, plain, packing)?;
+            write_parts(context, &path, parts, packing)?;
             Ok(x.at(0))
         }
         Value::Vector(Vector { items: Items::List(_), .. }) => binary(context, &x, &y),
@@ -241,20 +244,39 @@ pub(crate) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
     }
 }
 
-/// Writes a file, compressed if `packing` is given.
-fn write_packed(
+/// Writes the files of a value, compressed if `packing` is given; its own last, which refers to those beside it.
+fn write_parts(
     context: &mut Context,
     path: &std::path::Path,
-    plain: Vec<u8>,
+    parts: layout::Parts,
     packing: Option<zipped::Packing>,
 ) -> std::result::Result<(), QError> {
-    match packing {
-        Some(packing) => {
-            let packed = packing.pack(context, &plain)?;
-            write(context, path, &packed)
-        }
-        None => write(context, path, &plain),
+    let mut file = path.to_owned();
+    let mut all = vec![(file.clone(), parts.own)];
+    for bytes in parts.beside {
+        file = layout::beside(&file);
+        all.push((file.clone(), bytes));
     }
+    for (file, plain) in all.into_iter().rev() {
+        match packing {
+            Some(packing) => {
+                let packed = packing.pack(context, &plain)?;
+                write(context, &file, &packed)?;
+            }
+            None => write(context, &file, &plain)?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files beside a column that its new form does not have; it has the first `count` ones.
+fn remove_beside(file: &std::path::Path, count: usize) -> std::result::Result<(), QError> {
+    let first = layout::beside(file);
+    let second = layout::beside(&first);
+    for old in [first, second].iter().skip(count).filter(|old| old.exists()) {
+        std::fs::remove_file(old).map_err(|e| refused(old, &e))?;
+    }
+    Ok(())
 }
 
 /// `file set value`: writes a value.
@@ -295,10 +317,15 @@ pub(crate) fn pack_file(context: &mut Context, x: &Value) -> Result {
     let parts = x.items();
     let [source, target, parameters @ ..] = &parts[..] else { return Err(QError::named("length")) };
     let packing = zipped::Packing::of(parameters)?;
-    let held = bytes_of(context, source)?;
-    let plain = zipped::unpacked(context, &path(context, source)?, held)?;
-    let path = path(context, target)?;
-    write_packed(context, &path, plain, packing)?;
+    let (from, to) = (path(context, source)?, path(context, target)?);
+    let mut parts = layout::Parts { own: layout::bytes_of(context, &from)?, ..layout::Parts::default() };
+    // The files beside that of a nested list go with it.
+    let mut beside = layout::beside(&from);
+    while parts.beside.len() < 2 && beside.is_file() {
+        parts.beside.push(layout::bytes_of(context, &beside)?);
+        beside = layout::beside(&beside);
+    }
+    write_parts(context, &to, parts, packing)?;
     Ok(target.clone())
 }
 
