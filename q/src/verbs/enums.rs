@@ -112,7 +112,10 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
         return enumerate(context, name, y);
     }
     if context.host.global(name).is_none() || !has_all(context, &known, &y)? {
-        let all = crate::verbs::sets::union(context, known.clone(), without_null(y.clone()))?;
+        // The domain keeps its items in place, also equal ones: positions of other enumerations refer to them.
+        let new = crate::verbs::sets::distinct(context, listed(without_null(y.clone())))?;
+        let new = crate::verbs::sets::except(context, new, known.clone())?;
+        let all = if known.count() == 0 { new } else { crate::verbs::shape::join(context, known.clone(), new)? };
         // `extend` only adds distinct items, so the attribute still holds.
         let all = match (known, all) {
             (Value::Vector(Vector { attr: Attr::Unique, .. }), Value::Vector(v)) => {

@@ -1,6 +1,6 @@
 //! Databases on disk: loading with `\l`, partitions and segments, and access to tables that stay on disk.
 
-use super::{kept, refused};
+use super::{kept, refused, splayed};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::paths::is_path;
@@ -58,7 +58,7 @@ fn field_of(written: &[u8]) -> Option<(&'static str, i8)> {
 /// Directory of a partition below its root.
 pub(crate) fn partition_folder(root: &Path, value: &Value) -> PathBuf {
     let mut written = format::item(value, crate::runtime::settings::precision());
-    if matches!(value, Value::Month(_)) {
+    if matches!(value, Value::Month(_)) && written.ends_with(b"m") {
         written.pop();
     }
     root.join(std::ffi::OsStr::from_bytes(&written))
@@ -143,16 +143,29 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     let mut all: Vec<(Value, PathBuf)> = Vec::new();
     let mut held = Vec::new();
     for segment in &segments {
-        let (found, values) = partitions(context, segment, field)?;
+        super::reach::check(context, segment)?;
+        let found = partitions(context, segment, field);
+        let (found, values) = match &listed {
+            Some(_) => found.map_err(|error| QError::with("empty", String::from_utf8_lossy(&error.name)))?,
+            None => found?,
+        };
         field = found;
         held.push(Value::collapse(values.clone()));
         all.extend(values.into_iter().map(|v| (v, segment.clone())));
     }
-    let Some(field) = field else { return Ok(()) };
-    all.sort_by_key(|(value, _)| match value {
+    let Some(field) = field else {
+        return match listed {
+            Some(_) => Err(QError::with("empty", "the directories in par.txt have no partitions")),
+            None => Ok(()),
+        };
+    };
+    let number = |(value, _): &(Value, PathBuf)| match value {
         Value::Date(d) | Value::Month(d) | Value::Int(d) => *d,
         _ => i32::MIN,
-    });
+    };
+    all.sort_by_key(number);
+    // Whether every partition is in one segment.
+    let is_unique = all.windows(2).all(|pair| !matches!(pair, [a, b] if number(a) == number(b)));
     let values = Value::collapse(all.iter().map(|(value, _)| value.clone()).collect());
     let places: Held<Vec<Sym>> = all.iter().map(|(_, place)| path_symbol(place)).collect();
     let places = Value::symbols(places?);
@@ -176,7 +189,7 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     set(".Q.pd", places)?;
     set(".Q.pt", Value::symbols(tables.clone()))?;
     set(".Q.pn", Value::dict(Value::symbols(tables), Value::list(counts)))?;
-    set(".Q.u", Value::Bool(listed.is_none()))?;
+    set(".Q.u", Value::Bool(is_unique))?;
     set(".Q.vp", Value::dict(Value::symbols(Vec::new()), Value::empty()))?;
     if listed.is_some() {
         let segments: Held<Vec<Sym>> = segments.iter().map(|s| path_symbol(s)).collect();
@@ -191,6 +204,8 @@ pub(crate) struct Partitions {
     pub field: Sym,
     pub values: Vector,
     places: Vec<Sym>,
+    /// Columns of the table in every partition: those that it has in the latest one.
+    columns: Option<Vec<Sym>>,
 }
 
 /// Returns `.Q.pf`, `.Q.pv` and `.Q.pd` if `table` is listed in `.Q.pt`.
@@ -203,7 +218,8 @@ pub(crate) fn partitions_of(context: &mut Context, table: Sym) -> Held<Partition
     let Value::Sym(field) = global(".Q.pf")? else { return Err(type_error()) };
     let values = global(".Q.pv")?.into_vector().ok_or_else(type_error)?;
     let places = global(".Q.pd")?.as_symbols().ok_or_else(type_error)?.to_vec();
-    Ok(Partitions { field, values, places })
+    let columns = described(context, &Value::Sym(table)).map(|(columns, _)| columns);
+    Ok(Partitions { field, values, places, columns })
 }
 
 impl Partitions {
@@ -217,27 +233,10 @@ impl Partitions {
     pub fn read(&self, context: &mut Context, index: usize, table: Sym, needed: Option<&[Sym]>) -> Held<Table> {
         context.tick()?;
         let folder = self.folder(context, index, table)?;
-        let mut held = if folder.join(".d").exists() {
-            let names = super::column_names(context, &folder)?;
-            let is_needed = |n: &Sym| needed.is_none_or(|w| w.contains(n));
-            // Read at least one column: it gives the row count.
-            let wanted: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
-                none if none.is_empty() => names.into_iter().take(1).collect(),
-                some => some,
-            };
-            let mut columns = Vec::with_capacity(wanted.len());
-            for column in &wanted {
-                let file = folder.join(std::ffi::OsStr::from_bytes(text(*column)));
-                columns.push(super::layout::read_column(context, &file)?.into_vector().ok_or_else(type_error)?);
-            }
-            let mut table = Table::new(wanted, columns);
-            kept::even(context, &folder, &mut table)?;
-            table
-        } else {
-            self.stand_in(context, table)?.ok_or_else(|| {
-                let missing = folder.join(".d").display().to_string();
-                QError::signal(format!("{missing}: No such file or directory").into_bytes())
-            })?
+        let stand_in = if folder.exists() { None } else { self.stand_in(context, table)? };
+        let mut held = match stand_in {
+            Some(table) => table,
+            None => self.stored(context, &folder, needed)?,
         };
         let rows = held.count();
         if held.columns.iter().any(|c| c.len() != rows) {
@@ -250,6 +249,28 @@ impl Partitions {
             held.columns.insert(0, field);
         }
         Ok(held)
+    }
+
+    /// Columns of a partition from their files. One that is missing is an error, as in kdb+: a table has the same columns in all partitions.
+    fn stored(&self, context: &mut Context, folder: &Path, needed: Option<&[Sym]>) -> Held<Table> {
+        let names = match &self.columns {
+            Some(columns) => columns.clone(),
+            None => super::column_names(context, folder)?,
+        };
+        let is_needed = |n: &Sym| needed.is_none_or(|w| w.contains(n));
+        // Read at least one column: it gives the row count.
+        let wanted: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
+            none if none.is_empty() => names.into_iter().take(1).collect(),
+            some => some,
+        };
+        let mut columns = Vec::with_capacity(wanted.len());
+        for column in &wanted {
+            let file = folder.join(std::ffi::OsStr::from_bytes(text(*column)));
+            columns.push(super::layout::read_column(context, &file)?.into_vector().ok_or_else(type_error)?);
+        }
+        let mut table = Table::new(wanted, columns);
+        kept::even(context, folder, &mut table)?;
+        Ok(table)
     }
 
     /// The table in `.Q.vp` that replaces one missing from a partition.
@@ -286,7 +307,7 @@ impl Partitions {
                 continue;
             }
             let wanted = symbol(column.get(1..).unwrap_or_default())?;
-            let linked = self.read(context, index, target, Some(&[wanted]))?;
+            let linked = partitions_of(context, target)?.read(context, index, target, Some(&[wanted]))?;
             let found = linked.column(wanted).ok_or_else(|| QError::no_column(text(wanted)))?;
             held.names.push(*name);
             held.columns.push(found.items.gather(&rows[..]).into());
@@ -373,6 +394,11 @@ pub(crate) fn q_cn(context: &mut Context, x: Value) -> Result {
 
 /// `.Q.qp t`: `1b` for a partitioned table, `0b` for a splayed one, `0` for anything else.
 pub(crate) fn q_qp(context: &mut Context, x: Value) -> Result {
+    if let Value::Table(t) = &x
+        && splayed::is_splayed(t)
+    {
+        return Ok(Value::Bool(false));
+    }
     let place = if let Value::Func(_) = x { place_of(context, &x) } else { None };
     Ok(place.map_or(Value::Long(0), |p| Value::Bool(!is_path(p))))
 }

@@ -18,6 +18,7 @@ use columns::table::symbol::{intern, text};
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Whether a path names a splayed table.
 fn is_splayed(path: &Path) -> bool {
@@ -95,7 +96,9 @@ pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
     }
     let mut table = Table::new(names, columns);
     even(context, path, &mut table)?;
-    Ok(Value::table(table))
+    let table = Arc::new(table);
+    super::splayed::note(&table);
+    Ok(Value::Table(table))
 }
 
 /// Cuts the columns of a splayed table, whole or in part, to the rows that all of them have, after an append that was interrupted.

@@ -12,6 +12,7 @@ mod load;
 mod mapped;
 mod mapper;
 pub(crate) mod reach;
+mod splayed;
 mod tagged;
 mod text;
 mod zipped;
@@ -35,6 +36,9 @@ pub(crate) use load::{binary, delimited};
 
 /// The operating system's error, prefixed with the path.
 pub(crate) fn refused(path: &std::path::Path, error: &std::io::Error) -> QError {
+    if error.raw_os_error() == Some(rustix::io::Errno::NAMETOOLONG.raw_os_error()) {
+        return QError::with("path too long", path.display().to_string());
+    }
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or_default();
     QError::signal(format!("{}. OS reports: {words}", path.display()).into_bytes())
@@ -365,19 +369,63 @@ pub(crate) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Resul
     let path = path(context, &Value::Sym(file))?;
     let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
     let name = intern(name).map_err(QError::from)?;
-    let exists = path.exists();
-    let known = if exists { kept::get(context, &path)? } else { Value::symbols(Vec::new()) };
-    let before = known.count();
-    context.set_global(name, known)?;
-    let tagged = crate::verbs::enums::extend(context, name, y)?;
-    let all = context.global(name)?;
-    if exists && all.count() == before {
-        return Ok(tagged);
+    if path.exists() {
+        let (tagged, before) = extended(context, &path, name, &y)?;
+        if context.global(name)?.count() == before {
+            return Ok(tagged);
+        }
     }
+    // Another process may add symbols as well: what is there is read again once it has done so.
+    reach::check_change(context, &path)?;
+    let _locked = locked(context, &path)?;
+    let (tagged, before) = extended(context, &path, name, &y)?;
+    let all = context.global(name)?;
     // The names that are there stay in place: a crash loses none of them.
     let new = all.clone().into_vector().ok_or_else(type_error)?.cut(before, all.count());
-    if !exists || !grow::append_items(context, &path, &new.into())? {
+    if new.is_empty() && before > 0 {
+        return Ok(tagged);
+    }
+    if zipped::Packing::found(&path)?.is_some() {
+        return Err(QError::with("no append to zipped enums", path.display().to_string()));
+    }
+    if before == 0 || !grow::append_items(context, &path, &new.into())? {
         kept::set(context, &path, &all, &kept::Manner::All(None))?;
     }
     Ok(tagged)
+}
+
+/// Enumerates over the symbols of a file, in the variable of its name only; returns how many symbols the file has, too.
+fn extended(
+    context: &mut Context,
+    path: &std::path::Path,
+    name: Sym,
+    y: &Value,
+) -> std::result::Result<(Value, usize), QError> {
+    let is_new = std::fs::metadata(path).map_or(true, |found| found.len() == 0);
+    let known = if is_new { Value::symbols(Vec::new()) } else { kept::get(context, path)? };
+    let before = known.count();
+    context.set_global(name, known)?;
+    Ok((crate::verbs::enums::extend(context, name, y.clone())?, before))
+}
+
+/// Opens a file that one process at a time may extend, and waits for it; the file is created if it is not there.
+fn locked(context: &mut Context, path: &std::path::Path) -> std::result::Result<std::fs::File, QError> {
+    /// Time between two attempts.
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| refused(path, &e))?;
+    }
+    let open = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let file = open.map_err(|e| refused(path, &e))?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                context.check()?;
+                std::thread::sleep(PAUSE);
+            }
+            // A file system without locks.
+            Err(std::fs::TryLockError::Error(_)) => return Ok(file),
+        }
+    }
 }

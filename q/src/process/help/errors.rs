@@ -1,7 +1,7 @@
 //! Names of errors, with what usually causes each: `\help NAME`.
 
 /// Errors of the language and of the process. The error of an unknown variable is the variable's name.
-pub(crate) const ERRORS: [(&str, &str); 41] = [
+pub(crate) const ERRORS: [(&str, &str); 46] = [
     (
         "access",
         "the caller lacks the right (files, commands, handles, a role, a function), or user or password are wrong",
@@ -15,11 +15,13 @@ pub(crate) const ERRORS: [(&str, &str); 41] = [
     ("close", "the other side closed the connection"),
     ("conn", "too many handles are open"),
     ("domain", "an argument is outside of what the function takes: til -1"),
+    ("empty", "a directory in par.txt is not there, or none of them has partitions"),
     ("from", "select, exec, update or delete without from"),
     ("hop", "hopen could not connect: wrong host or port, or no process listens there"),
     ("index", "assignment to a position that the list does not have: x[count x]:0"),
     ("insert", "a row with this key exists; upsert replaces it"),
     ("internal", "a bug in elastick; the log of the process has more"),
+    ("invalid partition filter", "none of these values is a partition: .Q.view"),
     ("io", "a file of the process cannot be read or written; its log has more"),
     ("length", "lists or columns of different lengths: 1 2+1 2 3; too few or too many items in an argument or update"),
     ("limit", "a limit of the process or of the format is reached: nesting, symbols, sizes, queries of a user"),
@@ -27,6 +29,7 @@ pub(crate) const ERRORS: [(&str, &str); 41] = [
     ("loop", "a view depends on itself"),
     ("match", "a pattern on the left of : does not fit the value: (a;b):1 2 3"),
     ("mismatch", "the columns of two tables differ in names or order; flip, xcols and meta help"),
+    ("no append to zipped enums", "the file of an enumeration's symbols is compressed; set writes it uncompressed"),
     ("nosocket", "a function run by peach used a handle"),
     ("noupdate", "nothing may be changed here: clients with -b, tables of the tickerplant, functions run by peach"),
     ("nyi", "not implemented for these arguments"),
@@ -35,6 +38,7 @@ pub(crate) const ERRORS: [(&str, &str); 41] = [
     ("par", "a partitioned table cannot be changed as a whole; change its partitions"),
     ("params", "a function has more than 8 parameters"),
     ("parse", "a parse tree that is no expression, or a text that is none"),
+    ("path too long", "the name of a file is longer than the operating system allows"),
     ("rank", "too many arguments: {x+y}[1;2;3]"),
     ("s-fail", "`s# on items that do not ascend; asc sorts"),
     ("stack", "the recursion is too deep"),
@@ -47,6 +51,7 @@ pub(crate) const ERRORS: [(&str, &str); 41] = [
         "an argument of a type that the function does not take: 1+`a; a value in a column of another type; a list applied to no index",
     ),
     ("u-fail", "`u# on items that are not unique"),
+    ("unmappable", "a column that is no vector and no list of vectors of one type: .Q.dpft, .Q.dpt"),
     ("view", "view x: the variable is no view"),
     ("wsfull", "the memory limit: -w of a session, --limit-query-memory of a process, query-memory of a role"),
 ];

@@ -70,12 +70,10 @@ csv:","
 / as .Q.en, over another file: .Q.ens[dir;t;domain]
 .Q.ens:{[dir;t;domain]
   file:$[dir~(::);`;` sv dir,domain];
-  if[not[null file]&not()~key file;domain set get file];
   c:cols[t]where{$[0h=type x;(0<count x)&all 11h=type each x;11h=type x]}each value flip 0!t;
   if[not count c;:t];
-  r:@[t;c;{[d;x]$[0h=type x;d?/:x;d?x]}[domain]];
-  if[not null file;file set value domain];
-  r}
+  if[not null file;file?distinct raze{$[0h=type x;raze x;x]}each(0!t)c];
+  @[t;c;{[d;x]$[0h=type x;d?/:x;d?x]}[domain]]}
 / time and memory of an application: .Q.ts[f;args]
 .Q.ts:{[f;args]
   t:.z.p;r:f . args;
@@ -114,14 +112,20 @@ csv:","
 .Q.dpt:{[dir;part;name].Q.dpts[dir;part;name;`sym]}
 / as .Q.dpt, with the name of the enumeration's file
 .Q.dpts:{[dir;part;name;domain]
-  (` sv .Q.par[dir;part;name],`)set .Q.ens[dir;0!value name;domain];
+  t:value name;
+  if[99h=type t;'`type];
+  if[not .Q.qm t;'`unmappable];
+  (` sv .Q.par[dir;part;name],`)set .Q.ens[dir;t;domain];
   name}
+/ whether each column is a vector or a list of vectors of one type
+.Q.qm:{[t]all{$[(0h<>type x)|not count x;1b;(0h<>type first x)&1=count distinct type each x]}each value flip t}
 / as .Q.dpft, with the name of the enumeration's file
 .Q.dpfts:{[dir;part;field;name;domain]
   t:value name;
   if[99h=type t;'`type];
   if[not field in cols t;'`type];
   t:field xcols field xasc t;
+  if[not .Q.qm t;'`unmappable];
   (` sv .Q.par[dir;part;name],`)set @[.Q.ens[dir;t;domain];field;`p#];
   name}
 / writes all tables as a partition and tells a database to reload: .Q.hdpf[port;dir;part;field]
@@ -164,15 +168,17 @@ csv:","
 / restricts a partitioned database to some partitions
 .Q.view:{[parts]
   at:$[parts~(::);til count .Q.PV;where .Q.PV in parts];
+  if[count[.Q.PV]&not count at;'"invalid partition filter"];
   .Q.pv:.Q.PV at;.Q.pd:.Q.PD at;
   .Q.pn:.Q.pt!count[.Q.pt]#enlist();
   .Q.pf set .Q.pv;}
-/ takes empty tables for those missing in partitions
+/ takes empty tables for those missing in partitions, as they are in the last partition that has them, in the first one if asked for
 .Q.bv:{[first_]
-  none:{[p]0#?[p;enlist(=;.Q.pf;last .Q.pv);0b;()]};
-  lacks:{[t]not all{[t;d;p]not()~key` sv d,(`$string p),t,`.d}[t]'[.Q.pd;.Q.pv]};
-  t:.Q.pt where lacks each .Q.pt;
-  .Q.vp:t!none each t;}
+  has:{[t]where{[t;d;p]not()~key` sv d,(`$string p),t,`.d}[t]'[.Q.pd;.Q.pv]}each .Q.pt;
+  at:where(0<count each has)&count[.Q.pv]>count each has;
+  one:$[first_~(::);last;first];
+  none:{[t;p]0#?[t;enlist(=;.Q.pf;.Q.pv p);0b;()]};
+  .Q.vp:(.Q.pt at)!none'[.Q.pt at;one each has at];}
 / as .Q.bv, for new partitions
 .Q.bvi:{[x].Q.bv x}
 / Partitions are read on demand: there is nothing to map in advance.
