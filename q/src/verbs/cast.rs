@@ -118,6 +118,7 @@ fn is_matrix(x: &Value) -> bool {
 fn is_domain(context: &Context, name: Sym) -> bool {
     !text(name).is_empty()
         && !NAMES.iter().any(|(n, _)| n.as_bytes() == text(name))
+        && !is_part(text(name))
         && context.host.global(name).is_some()
 }
 
@@ -358,23 +359,14 @@ fn part(p: Part, x: &Items) -> Result<Items, QError> {
     Ok(Items::from_longs(6, blocks::map(&days, value)))
 }
 
+/// Whether a name stands for a part of a temporal value that is no type.
+fn is_part(name: &[u8]) -> bool {
+    matches!(name, b"year" | b"mm" | b"dd" | b"hh" | b"uu" | b"ss" | b"week")
+}
+
 /// `x.year` and the like on a value; `None` if `name` is no such part.
 pub(crate) fn part_of(context: &mut Context, name: &[u8], x: &Value) -> Option<Result<Value, QError>> {
-    if !matches!(
-        name,
-        b"year"
-            | b"mm"
-            | b"dd"
-            | b"hh"
-            | b"uu"
-            | b"ss"
-            | b"week"
-            | b"month"
-            | b"date"
-            | b"minute"
-            | b"second"
-            | b"time"
-    ) {
+    if !is_part(name) && !matches!(name, b"month" | b"date" | b"minute" | b"second" | b"time") {
         return None;
     }
     let target = intern(name).ok().map(Value::Sym)?;

@@ -53,12 +53,17 @@ fn date(days: i64) -> String {
     if (1..=9999).contains(&y) { format!("{y:04}.{m:02}.{d:02}") } else { "0000.00.00".into() }
 }
 
-/// Writes null or infinite temporal values as numbers with the type's letter.
-fn special(long: i64, letter: char, usual: impl FnOnce(i64) -> String) -> String {
-    match long {
-        i64::NULL | i64::INFINITY | i64::NEGATIVE_INFINITY => format!("{}{letter}", integer(long)),
-        usual_long => usual(usual_long),
-    }
+/// The digits of a null or an infinity of a temporal type, which tell no type; `None` for any other value.
+fn special(value: &Value) -> Option<String> {
+    let long = match value {
+        Value::Datetime(f) if f.is_nan() => i64::NULL,
+        Value::Datetime(f) if f.is_infinite() && *f > 0.0 => i64::INFINITY,
+        Value::Datetime(f) if f.is_infinite() => i64::NEGATIVE_INFINITY,
+        Value::Timestamp(_) | Value::Timespan(_) => shown_long(value),
+        Value::Month(_) | Value::Date(_) | Value::Minute(_) | Value::Second(_) | Value::Time(_) => shown_long(value),
+        _ => return None,
+    };
+    matches!(long, i64::NULL | i64::INFINITY | i64::NEGATIVE_INFINITY).then(|| integer(long))
 }
 
 fn clock(ns: i64) -> String {
@@ -86,6 +91,13 @@ fn shown_long(value: &Value) -> i64 {
 
 /// Formats an atom as an item of a vector, without the type suffix at the vector's end; empty for other values.
 pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
+    if let Some(mut digits) = special(value) {
+        // The suffix of a month is that of its vector.
+        if !matches!(value, Value::Month(_)) {
+            digits.extend(types::letter(value.type_number()).map(char::from));
+        }
+        return digits.into_bytes();
+    }
     let long = shown_long(value);
     let out = match value {
         Value::Bool(b) => if *b { "1" } else { "0" }.to_owned(),
@@ -106,47 +118,24 @@ pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
         Value::Char(c) => return vec![*c],
         Value::Link(_, i) => integer(*i),
         Value::Sym(s) | Value::Enum(_, s) => return text(*s).to_vec(),
-        Value::Timestamp(_) => {
-            special(long, 'p', |l| format!("{}D{}", date(l.div_euclid(DAY_NS)), clock(l.rem_euclid(DAY_NS))))
-        }
-        Value::Month(_) => match long {
-            i64::NULL | i64::INFINITY | i64::NEGATIVE_INFINITY => integer(long),
-            month => date(day_of_month(month)).get(..7).unwrap_or_default().to_owned(),
-        },
-        Value::Date(_) => special(long, 'd', date),
+        Value::Timestamp(_) => format!("{}D{}", date(long.div_euclid(DAY_NS)), clock(long.rem_euclid(DAY_NS))),
+        Value::Month(_) => date(day_of_month(long)).get(..7).unwrap_or_default().to_owned(),
+        Value::Date(_) => date(long),
         Value::Datetime(f) => {
-            if f.is_finite() {
-                let ms = (f * 86_400_000.0).round() as i64;
-                let within = clock(ms.rem_euclid(86_400_000) * 1_000_000);
-                let day = date(ms.div_euclid(86_400_000));
-                if day == "0000.00.00" {
-                    return format!("{day}T00:00:00.000").into_bytes();
-                }
-                format!("{day}T{}", within.get(..12).unwrap_or_default())
-            } else {
-                format!(
-                    "{}z",
-                    if f.is_nan() {
-                        "0N"
-                    } else if *f > 0.0 {
-                        "0W"
-                    } else {
-                        "-0W"
-                    }
-                )
+            let ms = (f * 86_400_000.0).round() as i64;
+            let within = clock(ms.rem_euclid(86_400_000) * 1_000_000);
+            match date(ms.div_euclid(86_400_000)).as_str() {
+                "0000.00.00" => "0000.00.00T00:00:00.000".to_owned(),
+                day => format!("{day}T{}", within.get(..12).unwrap_or_default()),
             }
         }
-        Value::Timespan(_) => special(long, 'n', |l| signed(l, |l| format!("{}D{}", l / DAY_NS, clock(l % DAY_NS)))),
-        Value::Minute(_) => special(long, 'u', |l| signed(l, |l| format!("{:02}:{:02}", l / 60, l % 60))),
-        Value::Second(_) => {
-            special(long, 'v', |l| signed(l, |l| format!("{:02}:{:02}:{:02}", l / 3600, l / 60 % 60, l % 60)))
-        }
-        Value::Time(_) => special(long, 't', |l| {
-            signed(l, |l| {
-                let mut text = clock(l.saturating_mul(1_000_000));
-                text.truncate(text.len().saturating_sub(6));
-                text
-            })
+        Value::Timespan(_) => signed(long, |l| format!("{}D{}", l / DAY_NS, clock(l % DAY_NS))),
+        Value::Minute(_) => signed(long, |l| format!("{:02}:{:02}", l / 60, l % 60)),
+        Value::Second(_) => signed(long, |l| format!("{:02}:{:02}:{:02}", l / 3600, l / 60 % 60, l % 60)),
+        Value::Time(_) => signed(long, |l| {
+            let mut text = clock(l.saturating_mul(1_000_000));
+            text.truncate(text.len().saturating_sub(6));
+            text
         }),
         _ => return Vec::new(),
     };
@@ -363,6 +352,8 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
         }
         simple => {
             let start = out.len();
+            let is_temporal = matches!(number, types::TIMESTAMP | types::DATE..=types::TIME);
+            let mut shows_type = !is_temporal;
             for i in 0..v.len() {
                 if i > 0 {
                     if out.is_full() {
@@ -373,7 +364,18 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
                     }
                     out.put(b" ")?;
                 }
-                out.put(&item(&simple.get(i), precision))?;
+                let value = simple.get(i);
+                match if is_temporal { special(&value) } else { None } {
+                    Some(digits) => out.put(digits.as_bytes())?,
+                    None => {
+                        shows_type = true;
+                        out.put(&item(&value, precision))?;
+                    }
+                }
+            }
+            // Nulls and infinities alone do not tell the type.
+            if !shows_type {
+                out.put(&[types::letter(number).unwrap_or(b' ')])?;
             }
             if number == types::FLOAT && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
                 out.put(b"f")?;

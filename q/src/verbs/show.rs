@@ -191,8 +191,9 @@ fn list_lines(items: &[Value], style: Style) -> Lines {
     if !matrix {
         return items.iter().map(|i| style.line(i)).collect();
     }
-    let columns: Vec<Lines> =
-        (0..wide.min(style.wide + 1)).map(|c| items.iter().map(|row| row_cell(row, c, style)).collect()).collect();
+    let wide = wide.min(style.wide + 1);
+    let rows: Vec<Lines> = items.iter().map(|row| row_cells(row, wide, style)).collect();
+    let columns = (0..wide).map(|c| rows.iter().map(|row| row.get(c).cloned().unwrap_or_default()).collect()).collect();
     join_columns(columns, items.len())
 }
 
@@ -202,11 +203,15 @@ fn is_compact(rows: &[Value]) -> bool {
     matches!(number, types::BOOL | types::BYTE | types::CHAR) && rows.iter().all(|r| r.type_number() == number)
 }
 
-/// A cell of a matrix: atoms of general lists keep their type suffix.
-fn row_cell(row: &Value, c: usize, style: Style) -> Vec<u8> {
+/// The first `wide` cells of a row of a matrix: atoms of general lists keep their type suffix, and items that form a matrix themselves
+/// are aligned within the row.
+fn row_cells(row: &Value, wide: usize, style: Style) -> Lines {
     match row {
-        Value::Vector(Vector { items: Items::List(l), .. }) => l.get(c).map_or(Vec::new(), |item| style.line(item)),
-        other => style.cell(&other.at(c)),
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            // Cells beyond the console's edge widen those before it.
+            list_lines(l.get(..wide.max(MAX_CONSOLE)).unwrap_or(l), style)
+        }
+        other => (0..wide).map(|c| style.cell(&other.at(c))).collect(),
     }
 }
 
@@ -253,10 +258,8 @@ fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
         match &vector.items {
             Items::List(l) => {
                 let shown = l.get(..rows).unwrap_or_default();
-                // Cells of equal length are aligned, except general lists and lists of one item.
-                let is_simple =
-                    |v: &Value| matches!(v, Value::Vector(v) if v.len() != 1 && !matches!(v.items, Items::List(_)));
-                match shown.iter().all(is_simple) {
+                // Cells of equal length are aligned, except lists of one item.
+                match shown.iter().all(|v| matches!(v, Value::Vector(v) if v.len() != 1)) {
                     true => cells.extend(list_lines(shown, style)),
                     false => cells.extend(shown.iter().map(|v| style.line(v))),
                 }
