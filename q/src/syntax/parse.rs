@@ -115,7 +115,8 @@ pub fn lambda_code(source: &[u8], namespace: Sym) -> Result<Code, QError> {
 impl<'a> Parser<'a> {
     fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
         let is_k = text.starts_with(PREFIX);
-        let tokens = tokens(text, if is_k { Language::K } else { Language::Q })?;
+        let mut tokens = tokens(text, if is_k { Language::K } else { Language::Q })?;
+        join_iterators(&mut tokens);
         Ok(Parser { text, tokens, at: 0, namespace, stops: Stops::default(), depth: 0, is_k })
     }
 
@@ -458,6 +459,24 @@ impl<'a> Parser<'a> {
         let value = self.expression()?;
         let assign = Assign { target, global: glyph == "::" || is_global_amend, indices, through, value, pattern };
         Ok(Some(Node::new(at, Kind::Assign(Box::new(assign)))))
+    }
+}
+
+/// Joins `'` and `':` to the verb before them across blanks: `1 _ 'x` iterates and signals nothing. `x: 'text` signals, and `'[f;g]`
+/// after blanks is a composition.
+fn join_iterators(tokens: &mut [Placed]) {
+    for at in 1..tokens.len() {
+        let (before, rest) = tokens.split_at_mut(at);
+        let (Some(before), [iterator, after, ..]) = (before.last(), rest) else { continue };
+        if !matches!(iterator.token, Token::Iterator(Iterator::Each | Iterator::EachPrior)) || !iterator.spaced {
+            continue;
+        }
+        let follows_verb = match before.token {
+            Token::Glyph(glyph) => !glyph.ends_with(':'),
+            Token::Name(name) => is_infix_word(name),
+            _ => false,
+        };
+        iterator.spaced = !follows_verb || matches!(after.token, Token::Open(b'['));
     }
 }
 

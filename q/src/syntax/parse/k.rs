@@ -52,10 +52,14 @@ impl Parser<'_> {
     }
 
     /// Whether the expression that ends here is a verb, an operator or a function under an iterator, and no value in brackets: in k what
-    /// stands before it is composed with it.
+    /// stands before it is composed with it, in q if it is an operator's unary form (`2#,:`).
     pub(super) fn is_k_verb(&self, right: &Node) -> bool {
-        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
-        let ends_in_verb = last.is_some_and(|p| matches!(p.token, Token::Glyph(_) | Token::Iterator(_)));
-        self.is_k && ends_in_verb && matches!(right.kind, Kind::Const(_) | Kind::Derive(..))
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map(|p| &p.token);
+        let ends_in_verb = match last {
+            Some(Token::Glyph(glyph)) => self.is_k || glyph.len() == 2 && glyph.ends_with(':'),
+            Some(Token::Iterator(_)) => self.is_k,
+            _ => false,
+        };
+        ends_in_verb && matches!(right.kind, Kind::Const(_) | Kind::Derive(..))
     }
 }
