@@ -77,6 +77,8 @@ fn is_nothing(y: &Value) -> bool {
 /// `x,:y`: a vector accepts only its own type, a table rows in any form.
 pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
+        // `x,:()` makes a list of an atom.
+        atom if atom.is_atom() && y.count() > 0 => Err(QError::with("type", "items were appended to an atom")),
         Value::Table(_) | Value::Dict(_) if is_nothing(&y) => Ok(x),
         Value::Table(_) => upsert_value(context, x, &y, true),
         Value::Dict(d) if d.keyed().is_some() => upsert_value(context, x, &y, true),
