@@ -116,7 +116,7 @@ class StarterPack(Scene):
         self.read("stp1", ".stplg.endofday[.eodtime.d;.stplg.endofdaydata[],(enlist`p)!enlist .z.p]")
         self.until("hdb1", "0<exec count i from trade where date=last date", "the hdb has loaded the day")
         self.ask_gateway("`hdb`rdb")
-        for name in ("stp1", "feed1", "metrics1", "monitor1", "wdb1"):
+        for name in ("stp1", "feed1", "metrics1", "monitor1", "wdb1", "sort1"):
             errors = (self.paths["data"] / "logs" / f"err_{name}.log").read_text()
             self.assertEqual(errors, "", f"{name} logs no errors")
 

@@ -253,7 +253,9 @@ fn new_row(keys: &Table, values: &Table, key: &Value, new: Value) -> Result<Valu
                 cells.push(at.map_or_else(|| column.items.get(usize::MAX), |at| d.values.at(at)));
             }
         }
-        list @ Value::Vector(_) if list.count() == values.columns.len() => cells.extend(list.items()),
+        list @ Value::Vector(_) if list.count() == values.columns.len() => {
+            cells.extend(list.items().into_iter().zip(&values.columns).map(|(cell, column)| joined_cell(column, cell)));
+        }
         Value::Null => cells.extend(values.columns.iter().map(nothing_of)),
         // As everywhere, an atom extends.
         atom if atom.is_atom() => cells.extend(values.columns.iter().map(|_| atom.clone())),
@@ -262,6 +264,16 @@ fn new_row(keys: &Table, values: &Table, key: &Value, new: Value) -> Result<Valu
     }
     let names = keys.names.iter().chain(&values.names).copied().collect();
     Ok(Value::dict(Value::symbols(names), Value::list(cells)))
+}
+
+/// The cell that a value makes at the end of a column. A new row is joined to the columns: a list of one item is its item, except in a
+/// general list.
+fn joined_cell(column: &Vector, value: Value) -> Value {
+    match (&column.items, &value) {
+        (Items::List(_), _) => value,
+        (_, Value::Vector(one)) if one.len() == 1 => value.at(0),
+        _ => value,
+    }
 }
 
 /// The cell that `(::)` stands for in a column: itself in a general list, else the null of its type.
