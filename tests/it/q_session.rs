@@ -6,8 +6,8 @@ use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
 use proto::Value;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 /// A listening session that has loaded this program.
 pub fn serving(name: &str, program: &str) -> (Directory, Process, u16) {
@@ -382,23 +382,81 @@ fn debuggers_nest_and_each_backslash_ends_one() {
 }
 
 #[test]
-fn clients_and_the_timer_are_served_while_an_evaluation_is_suspended() {
-    let mut command = elastick(&["q", "-e", "1", "-p", "0W"]);
+fn a_suspended_evaluation_continues_with_the_locals_that_the_debugger_leaves() {
+    assert!(debugged("f:{a:1;x+`b;a}\nf 5\na:7\na\n:0\n").ends_with("^\n7\n7\n"));
+    // A change that failed leaves its local as it was.
+    assert!(debugged("f:{x:1;x+:`a;x}\nf 1\nx\n:0\n").ends_with("^\n1\n1\n"));
+    assert!(debugged("f:{b:til 3;b[`a]:5;b}\nf 1\n:0\n").ends_with("^\n0 1 2\n"));
+    // Of a frame further out, too.
+    assert!(debugged("f:{a:1;g x;a}\ng:{x+`b}\nf 5\n`\na:8\n:0\n").ends_with("^\n8\n"));
+}
+
+#[test]
+fn a_debugger_is_in_the_namespace_of_the_frame() {
+    let lines = "\\d .foo\nf:{b:x+`a;b}\nh:2\n\\d .\n.foo.f 1\nh\n`\nh\n:3\nsystem\"d\"\n";
+    let shown = debugged(lines);
+    assert!(shown.contains("^\n2\n  [0]  .foo.f 1\n") && shown.contains("'h (no variable"), "{shown}");
+    assert!(shown.ends_with("^\n3\n`.\n"), "{shown}");
+}
+
+/// A session with a debugger and a port, the rest of its output, and the port.
+fn suspending(script: Option<&str>) -> (Child, Lines<BufReader<ChildStdout>>, u16) {
+    let mut command = elastick(&["q"]);
+    command.args(script).args(["-e", "1", "-p", "0W"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
-    let mut input = child.stdin.take().expect("piped");
+    if script.is_none() {
+        writeln!(child.stdin.as_mut().expect("piped"), "-1 string system\"p\";").expect("taken");
+    }
     let mut output = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut line = || output.next().expect("a line").expect("text");
-    writeln!(input, "n:0\n.z.ts:{{n+:1}}\nsystem\"p\"\n\\t 10\n{{k:x+`a;n>0}}1").expect("taken");
-    let port: u16 = line().trim_end_matches('i').parse().expect("a port");
-    assert!(line().starts_with("'type"));
+    let port = output.next().expect("a line").expect("text").parse().expect("a port");
+    (child, output, port)
+}
+
+/// Gives a session its last lines, and returns what it prints until it ends.
+fn ended(mut child: Child, output: Lines<BufReader<ChildStdout>>, lines: &str) -> Vec<String> {
+    let input = child.stdin.as_mut().expect("piped");
+    writeln!(input, "{lines}\nexit 0").expect("taken");
+    let rest = output.map(|line| line.expect("text")).collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    rest
+}
+
+#[test]
+fn clients_and_the_timer_are_served_while_an_evaluation_is_suspended() {
+    let (mut child, mut output, port) = suspending(None);
+    let input = child.stdin.as_mut().expect("piped");
+    writeln!(input, "n:0\n.z.ts:{{n+:1}}\n\\t 10\n{{k:x+`a;n>0}}1").expect("taken");
+    assert!(output.next().expect("a line").expect("text").starts_with("'type"));
     // The client's own error is its alone, and does not suspend anything.
     let mut client = connect(port);
-    while ask(&mut client, "n") == Value::Long(0) {}
     assert_eq!(refused(&mut client, "{x+`b}1"), "type");
-    writeln!(input, ":3\n`after\nexit 0").expect("taken");
-    let rest: Vec<String> = output.map(|line| line.expect("text")).collect();
+    assert!((0..100_000).any(|_| ask(&mut client, "n") != Value::Long(0)), "the timer is served");
+    let rest = ended(child, output, ":3\n`after");
     assert_eq!(rest[rest.len() - 2..], ["1b", "`after"]);
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn clients_are_served_while_a_script_of_the_command_line_is_suspended() {
+    let directory = Directory::new("session-start");
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, "-1 string system\"p\";\nf:{x+`a}\nr:f 1\n").expect("written");
+    let (child, output, port) = suspending(script.to_str());
+    assert_eq!(ask(&mut connect(port), "1+1"), Value::Long(2));
+    // What is defined meanwhile is not of the script.
+    let rest = ended(child, output, "g:{x+`c}\n:5\nr\ng 1\n\\");
+    assert!(rest.contains(&"5".to_string()) && rest.contains(&"  [1]  g:{x+`c}".to_string()), "{rest:?}");
+}
+
+#[test]
+fn a_suspended_evaluation_gets_no_rights_of_the_lines_at_its_console() {
+    for line in ["\\ts 1", "\\t 0", "1+1", ":"] {
+        let (mut child, mut output, port) = suspending(None);
+        ask(&mut connect(port), "f:{x+`a;system\"echo granted\"}");
+        writeln!(child.stdin.as_mut().expect("piped"), "f 1").expect("taken");
+        assert!(output.next().expect("a line").expect("text").starts_with("'type"));
+        let rest = ended(child, output, &format!("{line}\n:5\n:6")).join("\n");
+        assert!(rest.contains("'access") && !rest.contains("\n,\"granted\""), "{line}: {rest}");
+    }
 }
 
 #[test]

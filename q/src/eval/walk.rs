@@ -36,10 +36,14 @@ pub(crate) fn run(context: &mut Context, code: &Code, arguments: Vec<Value>) -> 
     context.enter()?;
     let mut locals: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
     locals.resize(code.locals.len(), None);
-    let mut frame = Frame { locals, is_owners: code.is_owners };
+    run_in(context, code, &mut Frame { locals, is_owners: code.is_owners })
+}
+
+/// Evaluates code with the locals of a frame, which keeps what they are at the end.
+pub(crate) fn run_in(context: &mut Context, code: &Code, frame: &mut Frame) -> Result<Value, QError> {
     // The columns of the calling query are not in the lambda's scope.
     let scopes = std::mem::take(&mut context.scopes);
-    let result = context.statements(&code.body, &mut frame);
+    let result = context.statements(&code.body, frame);
     context.scopes = scopes;
     match result {
         Ok(value) | Err(Flow::Return(value)) => Ok(value),
@@ -405,10 +409,11 @@ impl Context<'_> {
         }
     }
 
-    /// Returns the old value of an assignment's target; a local's is moved out, so that it can be changed in place.
+    /// Returns the old value of an assignment's target; a local's is moved out, so that it can be changed in place. Where a failed change can
+    /// be continued, the local keeps its value.
     fn take(&mut self, target: &Node, frame: &mut Frame) -> Walk {
         match &target.kind {
-            Kind::Local(slot) => {
+            Kind::Local(slot) if !self.debugs => {
                 let local = frame.locals.get_mut(usize::from(*slot)).and_then(Option::take);
                 Ok(local.unwrap_or_else(Value::empty))
             }

@@ -1,9 +1,11 @@
 //! Entry points of evaluation: text, console lines, messages, calls.
 
+use crate::eval::walk;
 use crate::io::files::database;
 use crate::process::commands;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, QError};
+use crate::runtime::frame::Frame;
 use crate::runtime::host::Host;
 use crate::runtime::limits::{Limits, settled};
 use crate::syntax::ast::Kind;
@@ -33,22 +35,31 @@ pub fn eval_line(host: &mut dyn Host, text: &[u8], limits: &Limits) -> Result<(V
     settled(Ok((value, shown)))
 }
 
-/// [`eval_line`], with the locals of a suspended lambda in scope.
+/// [`eval_line`], with the locals of a suspended lambda in scope, which it may change.
 ///
 /// # Errors
 /// Those of [`eval_text`].
 pub fn eval_among(
     host: &mut dyn Host,
     text: &[u8],
-    locals: &[(Sym, Value)],
+    locals: &mut [(Sym, Value)],
     limits: &Limits,
 ) -> Result<(Value, bool), QError> {
     let mut context = Context::new(host, limits);
-    let (names, values) = locals.iter().cloned().unzip();
-    let run = |context: &mut Context| {
+    let mut run = |context: &mut Context| {
+        let names = locals.iter().map(|(name, _)| *name).collect();
         let program = parse::program_among(text, context.host.namespace(), names)?;
         context.text = text.to_vec();
-        Ok((context.run(&program.code, values)?, !program.silent))
+        let mut values: Vec<Option<Value>> = locals.iter().map(|(_, value)| Some(value.clone())).collect();
+        values.resize(program.code.locals.len().max(values.len()), None);
+        let mut frame = Frame { locals: values, is_owners: program.code.is_owners };
+        let result = walk::run_in(context, &program.code, &mut frame);
+        for ((_, local), value) in locals.iter_mut().zip(frame.locals) {
+            if let Some(value) = value {
+                *local = value;
+            }
+        }
+        Ok((result?, !program.silent))
     };
     settled(run(&mut context).map_err(|error: QError| error.leave(b"", text, 0)))
 }

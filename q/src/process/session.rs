@@ -423,7 +423,7 @@ impl Host for Session {
         self.debugs
     }
 
-    fn suspend(&mut self, error: &QError) -> Resume {
+    fn suspend(&mut self, error: &mut QError) -> Resume {
         match self.debugger.clone() {
             Some(debugger) => debugger.suspended(self, error),
             None => Resume::Pass,

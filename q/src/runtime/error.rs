@@ -25,8 +25,8 @@ struct Way {
     places: Vec<Place>,
     /// Position in the running text, until that text is known.
     at: Option<u32>,
-    /// Locals of each of `places`, for a debugger.
-    frames: Vec<Locals>,
+    /// The scope of each of `places`, for a debugger.
+    scopes: Vec<Scope>,
     /// The failed primitive and its arguments, if the host debugs.
     failed: Option<(Value, Value)>,
     suspension: Suspension,
@@ -48,6 +48,13 @@ enum Suspension {
 
 /// Names and values of a lambda's locals.
 pub type Locals = Vec<(Sym, Value)>;
+
+/// What a text at a level of the call stack refers to.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    pub locals: Locals,
+    pub namespace: Sym,
+}
 
 /// One level of a stack trace: a text and the position in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,16 +189,16 @@ impl QError {
     }
 
     /// The error with the levels around it: its trace as it will be once it has left them.
-    pub(crate) fn within(mut self, around: Vec<(Place, Locals)>) -> QError {
+    pub(crate) fn within(mut self, around: Vec<(Place, Scope)>) -> QError {
         let way = self.way.get_or_insert_default();
         way.at = None;
-        way.frames.resize(way.places.len(), Locals::new());
-        for (place, locals) in around {
+        way.scopes.resize(way.places.len(), Scope::default());
+        for (place, scope) in around {
             way.places.push(place);
-            way.frames.push(locals);
+            way.scopes.push(scope);
         }
         way.places.truncate(QError::MAX_TRACE);
-        way.frames.truncate(QError::MAX_TRACE);
+        way.scopes.truncate(QError::MAX_TRACE);
         self
     }
 
@@ -224,9 +231,14 @@ impl QError {
         self
     }
 
-    /// The locals at a level, 0 the innermost, if they were kept.
-    pub fn locals(&self, level: usize) -> &[(Sym, Value)] {
-        self.way.as_ref().and_then(|way| way.frames.get(level)).map_or(&[], |locals| &locals[..])
+    /// The scope at a level, 0 the innermost, of an error that has suspended an evaluation.
+    pub fn scope(&self, level: usize) -> Option<&Scope> {
+        self.way.as_ref()?.scopes.get(level)
+    }
+
+    /// As [`QError::scope`], to change the locals with which the evaluation continues.
+    pub fn scope_mut(&mut self, level: usize) -> Option<&mut Scope> {
+        self.way.as_mut()?.scopes.get_mut(level)
     }
 
     /// The text at a level, 0 the innermost, with its depth and a caret.

@@ -246,8 +246,9 @@ pub trait Host {
         false
     }
 
-    /// Stops an evaluation at an error, until its owner has decided how it continues. `error` has the whole call stack.
-    fn suspend(&mut self, _error: &QError) -> Resume {
+    /// Stops an evaluation at an error, until its owner has decided how it continues. `error` has the whole call stack, with the scope of each
+    /// level, whose locals the owner may change.
+    fn suspend(&mut self, _error: &mut QError) -> Resume {
         Resume::Pass
     }
 

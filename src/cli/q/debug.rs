@@ -1,6 +1,7 @@
 //! Debugger for a suspended evaluation: its call stack, the locals of each frame, and how it continues.
 
 use crate::q::QError;
+use crate::q::error::Locals;
 use crate::q::host::Resume;
 use crate::table::{Sym, Value, symbol};
 
@@ -17,10 +18,10 @@ pub enum DebugAction {
     Print(Vec<u8>),
     /// The evaluation continues or ends.
     End(Resume),
-    /// The evaluation continues with the value of a text, which has these locals in scope.
-    With(Vec<u8>, Vec<(Sym, Value)>),
+    /// The evaluation continues with the value of a text, which has the locals in scope.
+    With(Vec<u8>),
     /// An expression or a command, with the locals in its scope.
-    Evaluate(Vec<(Sym, Value)>),
+    Evaluate,
 }
 
 impl Suspended {
@@ -28,14 +29,32 @@ impl Suspended {
         Suspended { error, level: 0 }
     }
 
+    /// The error, with the locals as expressions have left them.
+    pub fn into_error(self) -> QError {
+        self.error
+    }
+
+    /// Namespace of the current frame.
+    pub fn namespace(&self) -> Sym {
+        self.error.scope(self.level).map_or(Sym::NULL, |scope| scope.namespace)
+    }
+
     /// Returns the variables visible to an expression: locals of the current frame, and the primitive that failed with its arguments.
-    fn locals(&self) -> Vec<(Sym, Value)> {
-        let mut locals = self.error.locals(self.level).to_vec();
+    pub fn locals(&self) -> Locals {
+        let mut locals = self.error.scope(self.level).map_or_else(Locals::new, |scope| scope.locals.clone());
         if let Some((primitive, given)) = self.error.what_failed() {
             let named = |name: &[u8], value: &Value| Some((symbol::intern(name).ok()?, value.clone()));
             locals.extend(named(b".z.ex", primitive).into_iter().chain(named(b".z.ey", given)));
         }
         locals
+    }
+
+    /// Takes back what an expression has made of [`Suspended::locals`].
+    pub fn set_locals(&mut self, mut locals: Locals) {
+        if let Some(scope) = self.error.scope_mut(self.level) {
+            locals.truncate(scope.locals.len());
+            scope.locals = locals;
+        }
     }
 
     /// Interprets a line: `` ` `` goes up, `.` down, `&` shows the frame, `.Q.bt[]` the stack, `:value` continues with a value in the place
@@ -54,11 +73,21 @@ impl Suspended {
             b"&" => DebugAction::Print([b"'", &self.error.name[..], b"\n", &self.error.shown_at(self.level)].concat()),
             b".Q.bt[]" | b".Q.bt`" => DebugAction::Print(self.error.backtrace(self.level)),
             b":" => DebugAction::End(Resume::With(Value::Null)),
-            [b':', text @ ..] => DebugAction::With(text.to_vec(), self.locals()),
-            [b'\'', name @ ..] if name.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'`') && !name.is_empty() => {
-                DebugAction::End(Resume::Signal(name.strip_prefix(b"`").unwrap_or(name).to_vec()))
+            [b':', text @ ..] => DebugAction::With(text.to_vec()),
+            line => {
+                signalled(line).map_or(DebugAction::Evaluate, |name| DebugAction::End(Resume::Signal(name.to_vec())))
             }
-            _ => DebugAction::Evaluate(self.locals()),
         }
     }
+}
+
+/// The name in `'name`, `` '`name `` or `'"name"`.
+fn signalled(line: &[u8]) -> Option<&[u8]> {
+    let name = line.strip_prefix(b"'")?;
+    if let Some(text) = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")) {
+        return (!text.iter().any(|byte| matches!(byte, b'"' | b'\\'))).then_some(text);
+    }
+    let name = name.strip_prefix(b"`").unwrap_or(name);
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._".contains(byte);
+    (!name.is_empty() && name.iter().all(is_name)).then_some(name)
 }

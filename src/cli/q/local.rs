@@ -13,6 +13,7 @@ use crate::cli::CliError;
 use crate::net::inbox::Respond;
 use crate::net::remote;
 use crate::net::tls::Door;
+use crate::q::error::Locals;
 use crate::q::host::{Caller, Host, Resume, Setting};
 use crate::q::session::{Debugger, Session};
 use crate::q::{QError, apply};
@@ -60,8 +61,6 @@ pub(super) struct Console {
     input_ended: Cell<bool>,
     /// The remark that the session outlives its input was made.
     is_noted: Cell<bool>,
-    /// The command line has been carried out.
-    is_prepared: Cell<bool>,
     /// Suspended evaluations, newest last.
     suspended: RefCell<Vec<Suspended>>,
     /// How the newest of them continues, once that is decided.
@@ -87,7 +86,7 @@ thread_local! {
 struct AtConsole;
 
 impl Debugger for AtConsole {
-    fn suspended(&self, session: &mut Session, error: &QError) -> Resume {
+    fn suspended(&self, session: &mut Session, error: &mut QError) -> Resume {
         match HERE.with(|here| here.borrow().clone()) {
             Some(console) => console.suspended(session, error),
             None => Resume::Pass,
@@ -137,7 +136,6 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         is_prompted: Cell::default(),
         input_ended: Cell::default(),
         is_noted: Cell::default(),
-        is_prepared: Cell::default(),
         suspended: RefCell::default(),
         resume: RefCell::default(),
         clients: RefCell::default(),
@@ -150,7 +148,6 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     HERE.with(|here| *here.borrow_mut() = Some(Rc::clone(&console)));
     session.set_debugger(Arc::new(AtConsole));
     console.prepare(&mut session, options)?;
-    console.is_prepared.set(true);
     while session.exited().is_none() && !console.screen.is_closed() && console.goes_on(&session) {
         console.serve(&mut session);
     }
@@ -243,9 +240,7 @@ impl Console {
         if !self.input_ended.get() && !self.is_prompted.replace(true) {
             self.keyboard.request(self.prompt(session));
         }
-        if self.is_prepared.get() {
-            self.note_handlers(session);
-        }
+        self.note_handlers(session);
         match self.next(session) {
             None => self.aside(session, |session| self.tick(session)),
             Some(ConsoleEvent::Typed(typed)) => {
@@ -268,12 +263,14 @@ impl Console {
     }
 
     /// Asks the person at the console how an evaluation that failed continues. Clients and the timer are served meanwhile.
-    fn suspended(&self, session: &mut Session, error: &QError) -> Resume {
+    fn suspended(&self, session: &mut Session, error: &mut QError) -> Resume {
         if self.suspended.borrow().len() >= MAX_SUSPENDED {
             return Resume::Pass;
         }
         self.screen.write_failure(&error.shown());
         self.suspended.borrow_mut().push(Suspended::new(error.clone()));
+        let space = session.namespace();
+        self.enter_frame(session);
         if self.terminal {
             // Pasted lines belong together: those after the failed one were written for its result.
             self.pending.borrow_mut().clear();
@@ -290,9 +287,30 @@ impl Console {
                 self.serve(session);
             }
         });
-        self.suspended.borrow_mut().pop();
+        if let Some(ended) = self.suspended.borrow_mut().pop() {
+            *error = ended.into_error();
+        }
+        let _ = session.set_namespace(space);
         session.set_debugs(true);
         resume
+    }
+
+    /// Sets the namespace to that of the frame under inspection.
+    fn enter_frame(&self, session: &mut Session) {
+        if let Some(newest) = self.suspended.borrow().last() {
+            // It was one before.
+            let _ = session.set_namespace(newest.namespace());
+        }
+    }
+
+    /// Evaluates in the frame under inspection, which keeps what becomes of its locals.
+    fn in_frame<R>(&self, session: &mut Session, work: impl FnOnce(&mut Session, &mut Locals) -> R) -> R {
+        let mut locals = self.suspended.borrow().last().map_or_else(Locals::new, Suspended::locals);
+        let result = self.evaluating(session, |session| work(session, &mut locals));
+        if let Some(newest) = self.suspended.borrow_mut().last_mut() {
+            newest.set_locals(locals);
+        }
+        result
     }
 
     pub(super) fn note_handlers(&self, session: &Session) {
@@ -321,7 +339,7 @@ impl Console {
             explained: help::explained(),
             has_files: true,
         };
-        let text = if self.is_k.get() { "  ".to_string() } else { format!("q{space}){suspended}") };
+        let text = if self.is_k.get() { format!("  {suspended}") } else { format!("q{space}){suspended}") };
         Prompt { text, known }
     }
 
@@ -385,9 +403,11 @@ impl Console {
             return true;
         }
         let action = self.suspended.borrow_mut().last_mut().map(|newest| newest.interpret(text));
-        let locals = match action {
-            None => None,
+        let is_suspended = action.is_some();
+        match action {
+            None | Some(DebugAction::Evaluate) => {}
             Some(DebugAction::Print(shown)) => {
+                self.enter_frame(session);
                 self.screen.write(&shown);
                 return true;
             }
@@ -395,24 +415,28 @@ impl Console {
                 *self.resume.borrow_mut() = Some(resume);
                 return true;
             }
-            Some(DebugAction::With(text, locals)) => {
-                let result = self.evaluating(session, |session| session.value_among(&text, &locals));
+            Some(DebugAction::With(text)) => {
+                let result = self.in_frame(session, |session, locals| session.value_among(&text, locals));
                 let result = result.map(|value| *self.resume.borrow_mut() = Some(Resume::With(value)));
                 return self.failed(session, result);
             }
-            Some(DebugAction::Evaluate(locals)) => Some(locals),
-        };
-        if text == b"\\" && locals.is_none() {
+        }
+        if text == b"\\" && !is_suspended {
             // Without a debugger it leaves one in which a terminal would be: a transcript goes on in q.
             self.is_k.set(self.debugs(session) && !self.is_k.get());
             return true;
         }
         let in_k = if self.is_k.get() && !text.starts_with(b"\\") { [b"k)", text].concat() } else { Vec::new() };
         let text = if in_k.is_empty() { text } else { &in_k[..] };
-        let result = self.evaluating(session, |session| match locals {
-            Some(locals) if !text.starts_with(b"\\") => session.line_among(text, &locals),
-            _ => session.line(text),
-        });
+        let result = match (is_suspended, text) {
+            (false, _) => self.evaluating(session, |session| session.line(text)),
+            // A command is the owner's own: the suspended evaluation does not get its rights.
+            (true, [b'\\', ..]) => session.apart(|session| {
+                session.set_caller(self.own.clone());
+                self.evaluating(session, |session| session.line(text))
+            }),
+            (true, _) => self.in_frame(session, |session, locals| session.line_among(text, locals)),
+        };
         self.failed(session, result)
     }
 

@@ -2,15 +2,15 @@
 
 use super::Session;
 use crate::process::entry;
-use crate::runtime::error::QError;
+use crate::runtime::error::{Locals, Origin, QError};
 use crate::runtime::host::Resume;
-use columns::table::{Sym, Value};
+use columns::table::Value;
 use std::sync::Arc;
 
 /// Where a person decides how an evaluation that failed continues.
 pub trait Debugger: Send + Sync {
-    /// Called at an error, in the midst of the evaluation; it may evaluate other text with the session.
-    fn suspended(&self, session: &mut Session, error: &QError) -> Resume;
+    /// Called at an error, in the midst of the evaluation; it may evaluate other text with the session, and change the locals.
+    fn suspended(&self, session: &mut Session, error: &mut QError) -> Resume;
 }
 
 impl Session {
@@ -24,14 +24,14 @@ impl Session {
         self.debugs = on;
     }
 
-    /// Runs `work` apart from the evaluation that is suspended: with rights of its own, and without a debugger. An evaluation that has read
-    /// a client's code has fewer rights than its caller, and continues with as few.
+    /// Runs `work` apart from an evaluation that is suspended or waits: with rights of its own, without a debugger, and not as part of a
+    /// script. An evaluation that has read a client's code has fewer rights than its caller, and continues with as few.
     pub fn apart<R>(&mut self, work: impl FnOnce(&mut Session) -> R) -> R {
         let debugs = std::mem::take(&mut self.debugs);
         let asking = std::mem::take(&mut self.asking);
-        let (space, console) = (self.namespace, self.console);
+        let loading = self.loading.take();
         let result = work(self);
-        (self.debugs, self.asking, self.namespace, self.console) = (debugs, asking, space, console);
+        (self.debugs, self.asking, self.loading) = (debugs, asking, loading);
         result
     }
 
@@ -39,10 +39,9 @@ impl Session {
     ///
     /// # Errors
     /// The error of the line, which is not printed.
-    pub fn line_among(&mut self, line: &[u8], locals: &[(Sym, Value)]) -> Result<(), QError> {
-        let limits = self.own_limits();
-        match entry::eval_among(self, line, locals, &limits)? {
-            (value, true) => self.display(&value, &limits),
+    pub fn line_among(&mut self, line: &[u8], locals: &mut Locals) -> Result<(), QError> {
+        match self.among(line, locals)? {
+            (value, true) => self.display(&value, &self.own_limits()),
             _ => Ok(()),
         }
     }
@@ -51,8 +50,16 @@ impl Session {
     ///
     /// # Errors
     /// Those of the text.
-    pub fn value_among(&mut self, text: &[u8], locals: &[(Sym, Value)]) -> Result<Value, QError> {
+    pub fn value_among(&mut self, text: &[u8], locals: &mut Locals) -> Result<Value, QError> {
+        self.among(text, locals).map(|(value, _)| value)
+    }
+
+    /// With the rights of the suspended evaluation: its locals may be a client's code.
+    fn among(&mut self, text: &[u8], locals: &mut Locals) -> Result<(Value, bool), QError> {
+        let loading: Option<Origin> = self.loading.take();
         let limits = self.own_limits();
-        entry::eval_among(self, text, locals, &limits).map(|(value, _)| value)
+        let result = entry::eval_among(self, text, locals, &limits);
+        self.loading = loading;
+        result
     }
 }

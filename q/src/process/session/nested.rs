@@ -3,8 +3,7 @@
 use super::Session;
 use crate::io::handles::Arrived;
 use crate::process::entry::{apply, eval_message};
-use crate::runtime::guard::Asking;
-use crate::runtime::host::{Caller, Grants, Host};
+use crate::runtime::host::{Caller, Host};
 use crate::runtime::values::symbol;
 use columns::table::Sym;
 
@@ -20,19 +19,20 @@ impl Session {
     /// Evaluates a message that arrived while an evaluation waits for a response on the same handle, with its sender's rights.
     pub(super) fn serve(&mut self, handle: i32, arrived: Arrived) {
         let caller = self.callers.get(&handle).cloned().unwrap_or(Caller { handle, ..Caller::default() });
-        let grants = Grants { relay: true, ..Grants::default() };
-        let asking = std::mem::replace(&mut self.asking, Asking::new(caller, grants));
         // `-30!` needs the loop of the console, which waits.
         let waiting = std::mem::take(&mut self.waiting.needs_response);
         let (space, console) = (std::mem::replace(&mut self.namespace, Sym::NULL), self.console);
-        let limits = self.limits();
-        let handler: &[u8] = if arrived.is_sync { b".z.pg" } else { b".z.ps" };
-        let handler = symbol(handler).ok().and_then(|name| self.globals.get(&name).cloned());
-        let result = match handler {
-            Some(handler) => apply(self, &handler, &[arrived.message], &limits),
-            None => eval_message(self, &arrived.message, &limits),
-        };
-        (self.asking, self.waiting.needs_response) = (asking, waiting);
+        let result = self.apart(|session| {
+            session.set_caller(caller);
+            let limits = session.limits();
+            let handler: &[u8] = if arrived.is_sync { b".z.pg" } else { b".z.ps" };
+            let handler = symbol(handler).ok().and_then(|name| session.globals.get(&name).cloned());
+            match handler {
+                Some(handler) => apply(session, &handler, &[arrived.message], &limits),
+                None => eval_message(session, &arrived.message, &limits),
+            }
+        });
+        self.waiting.needs_response = waiting;
         (self.namespace, self.console) = (space, console);
         if let (Err(error), false) = (&result, arrived.is_sync) {
             // An async message has no response.
