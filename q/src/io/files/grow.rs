@@ -1,10 +1,11 @@
 //! Rows appended to a splayed table, and items to the file of a list, at a cost that does not depend on what is there.
 //!
 //! A crash leaves the rows before it readable. Every check and conversion comes before the first write. Then an append writes, for all columns
-//! together, in this order: the count in each head, where it is not exact (kdb+ leaves it as it was); attributes that the new items end; the
-//! new items, the first column's last; the new count in each head. Where columns differ in length and all heads have the same count, an append
-//! was interrupted: a reader takes that number of rows, and the next append cuts off what is after them. An error, such as a full
-//! disk, cuts off what was written.
+//! together, in this order: the number of rows to a file beside them, [`APPENDING`]; the count in each head, where it is not exact (kdb+ leaves
+//! it as it was); attributes that the new items end; the new items, the first column's last; the new count in each head; and removes the file.
+//! Where columns differ in length, and the file and all heads have the same count, an append was interrupted: a reader takes that number of rows,
+//! and the next append cuts off what is after them. Without the file another program has written the columns: nothing of them is cut off. An
+//! error, such as a full disk, cuts off what was written. A column that is a general list or compressed is read at each append.
 
 use super::fixed::{number, width};
 use super::mapper::Mapper;
@@ -22,6 +23,9 @@ use proto::types;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+/// The number of rows of a splayed table while an append writes more. kdb+ reads only the files that `.d` names.
+const APPENDING: &str = ".appending";
 
 /// Type of a file of symbols.
 const SYMBOLS: u8 = types::SYMBOL as u8;
@@ -311,33 +315,49 @@ fn write_at(file: &mut File, at: u64, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Rows of a splayed table, by the lengths of its columns and the counts in their heads.
+/// Rows of a splayed table, by the lengths of its columns and, after an interrupted append, by what it has left.
 ///
 /// # Errors
-/// `length` if the columns differ in length other than by an interrupted append.
-fn rows_of(columns: &[Column]) -> Held<u64> {
+/// `length` if the columns differ in length for another reason.
+fn rows_of(folder: &Path, columns: &[Column]) -> Held<u64> {
     let shortest = columns.iter().map(|c| c.items).min().unwrap_or(0);
     if columns.iter().all(|c| c.items == shortest) {
         return Ok(shortest);
     }
+    let noted = std::fs::read_to_string(folder.join(APPENDING)).ok().and_then(|rows| rows.trim().parse().ok());
     // A compressed file has no count outside of its blocks.
     let mut counted = columns.iter().filter(|c| !matches!(c.form, Form::Whole(_))).map(|c| c.counted);
-    let first = counted.next().unwrap_or(0);
-    // The heads of a new table, and of kdb+'s, hold 0: with no rows to keep there is none to cut off either.
-    if first == 0 || first > shortest || counted.any(|c| c != first) {
-        return Err(QError::with("length", "the columns of the splayed table differ in length"));
+    match noted {
+        Some(rows) if rows <= shortest && counted.all(|c| c == rows) => Ok(rows),
+        _ => Err(QError::with("length", "the columns of the splayed table differ in length")),
     }
-    Ok(first)
 }
 
-/// Rows of a splayed table whose columns differ in length.
+/// Whether an append to a splayed table is under way, or was interrupted.
+pub(super) fn is_appending(folder: &Path) -> bool {
+    folder.join(APPENDING).exists()
+}
+
+/// Rows of a splayed table that was read during an append, or after one that was interrupted, with the number of items that each of the read
+/// columns had: never more than all of them had. `names` are all of its columns.
 ///
 /// # Errors
 /// As [`rows_of`].
-pub(super) fn complete_rows(context: &mut Context, folder: &Path, names: &[Sym]) -> Held<usize> {
+pub(super) fn complete_rows(context: &mut Context, folder: &Path, names: &[Sym], read: &[(Sym, usize)]) -> Held<usize> {
     let columns: Held<Vec<Column>> =
         names.iter().map(|n| Column::of_table(context, super::name_path(folder, *n))).collect();
-    Ok(usize::try_from(rows_of(&columns?)?).unwrap_or(usize::MAX))
+    let columns = columns?;
+    let shortest = read.iter().map(|(_, items)| *items).min().unwrap_or(0);
+    let items_of = |name: &Sym| {
+        let at = names.iter().position(|n| n == name)?;
+        usize::try_from(columns.get(at)?.items).ok()
+    };
+    let is_growing = read.iter().any(|(name, items)| items_of(name) != Some(*items));
+    match rows_of(folder, &columns) {
+        Ok(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX).min(shortest)),
+        Err(_) if is_growing => Ok(shortest),
+        Err(error) => Err(error),
+    }
 }
 
 /// Appends rows to the splayed table in a directory; `false` if there is none.
@@ -352,7 +372,7 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
     let columns: Held<Vec<Column>> =
         names.iter().map(|n| Column::of_table(context, super::name_path(folder, *n))).collect();
     let columns = columns?;
-    let there = rows_of(&columns)?;
+    let there = rows_of(folder, &columns)?;
     let of = |c: &Column| if there == 0 { c.first.cut(0, 0) } else { c.first.clone() };
     let like = Table::new(names, columns.iter().map(|c| of(c).into()).collect());
     let new = fit::fitting(context, &Value::table(like), rows, true)?.rows;
@@ -366,7 +386,11 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
             None => whole(context, column, there, new)?,
         });
     }
+    let noted = folder.join(APPENDING);
+    super::reach::check_change(context, &noted)?;
+    std::fs::write(&noted, there.to_string()).map_err(|e| refused(&noted, &e))?;
     write_all(context, &columns, there, &all)?;
+    std::fs::remove_file(&noted).map_err(|e| refused(&noted, &e))?;
     Ok(true)
 }
 

@@ -101,17 +101,18 @@ pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
     Ok(Value::Table(table))
 }
 
-/// Cuts the columns of a splayed table, whole or in part, to the rows that all of them have, after an append that was interrupted.
+/// Cuts the columns of a splayed table, whole or in part, to the rows that all of them have, during an append or after one that was interrupted.
 ///
 /// # Errors
 /// `length` if the columns differ in length for another reason.
 pub(super) fn even(context: &mut Context, folder: &Path, table: &mut Table) -> std::result::Result<(), QError> {
     let rows = table.count();
-    if table.columns.iter().all(|c| c.len() == rows) {
+    if table.columns.iter().all(|c| c.len() == rows) && !super::grow::is_appending(folder) {
         return Ok(());
     }
+    let read: Vec<(Sym, usize)> = table.names.iter().copied().zip(table.columns.iter().map(Vector::len)).collect();
     let names = column_names(context, folder)?;
-    let rows = super::grow::complete_rows(context, folder, &names)?;
+    let rows = super::grow::complete_rows(context, folder, &names, &read)?;
     for column in &mut table.columns {
         *column = Vector { attr: column.attr, ..column.cut(0, rows.min(column.len())) };
     }
