@@ -124,7 +124,7 @@ fn what_makes_no_sense_is_refused_in_words() {
         (&["--wake", "calendar", "--calendar", &closed], 2, "the market never opens: weekdays is empty"),
         (&["--queries", "09:00-18:00"], 2, "--queries is for --wake and --idle-off"),
         (&["--wake", "first-query", "--queries", "18:00-09:00"], 2, "the first time must be before the second"),
-        (&["--idle-off", "0s"], 2, "a cluster would end at once"),
+        (&["--idle-off", "0s", "--queries", "09:00-18:00"], 2, "--queries is for --wake and --idle-off"),
         (&["--day", &empty], 2, "line 2: the volume is missing"),
     ] {
         let (exit, complaint) = refused(arguments);

@@ -69,7 +69,8 @@ fn of_day(time: Time) -> u64 {
 pub fn inputs(matches: &ArgMatches, shape: &Shape, priced: &str) -> Result<Option<SleepInputs>, CliError> {
     let usage = |text: &str| Err(CliError::Usage(text.to_string()));
     let kind = matches.get_one::<Wake>("wake").copied();
-    let idle = matches.get_one::<Duration>("idle-off").copied();
+    // As for a tickerplant, 0 is never.
+    let idle = matches.get_one::<Duration>("idle-off").copied().filter(|idle| !idle.is_zero());
     let calendar = matches.get_one::<PathBuf>("calendar");
     let queries = matches.get_one::<Range<u64>>("queries").cloned();
     match (kind, calendar) {
@@ -82,9 +83,6 @@ pub fn inputs(matches: &ArgMatches, shape: &Shape, priced: &str) -> Result<Optio
             Some(_) => usage("--queries is for --wake and --idle-off"),
             None => Ok(None),
         };
-    }
-    if idle == Some(Duration::ZERO) {
-        return usage("--idle-off 0s: a cluster would end at once; give a longer time, or leave it out");
     }
     let (open_ns, close_ns) = shape.open_hours();
     let is_given = queries.is_some();

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Returns the queue's parameters with the options that say when queues sleep and wake.
 ///
 /// # Errors
+/// Shortest `--idle-off`.
+const SHORTEST_IDLE: Duration = Duration::from_secs(1);
+
 /// Options that need another one.
 pub fn sleeping(settings: &Settings, params: Params) -> Result<Params, CliError> {
     let (wake, idle) = (settings.get(&options::WAKE)?, settings.get(&options::IDLE_OFF)?);
@@ -34,6 +37,10 @@ pub fn sleeping(settings: &Settings, params: Params) -> Result<Params, CliError>
     }
     if fleet.is_none() && !idle.is_zero() {
         return needs("--idle-off");
+    }
+    if !idle.is_zero() && idle < SHORTEST_IDLE {
+        let text = "--idle-off: the shortest time is 1s, as nodes report their queries once a second; 0 is never";
+        return Err(CliError::Usage(text.into()));
     }
     if let Some(NodeFleetPlace::Aws) = fleet.as_ref().map(|fleet| &fleet.place) {
         #[cfg(not(feature = "aws"))]

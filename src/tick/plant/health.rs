@@ -74,6 +74,7 @@ impl Plant {
             None => {
                 let then = match self.queue.core().first_requested() {
                     0 => "start another node, or see why the fleet does not".to_string(),
+                    1 => "1 node is requested from --node-fleet; see the log if it does not come".to_string(),
                     nodes => format!("{nodes} nodes in all are requested from --node-fleet; see the log if none comes"),
                 };
                 (format!("no live node in queue {name}{full}"), then)

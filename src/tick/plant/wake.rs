@@ -48,7 +48,11 @@ impl Plant {
         if nodes == 0 {
             let is_up = |state: State| !matches!(state, State::Lost);
             let up = queue.subscribers().iter().filter(|sub| sub.handle.is_some() && is_up(sub.state)).count();
-            return Woken { nodes, ready: Duration::ZERO, text: format!("awake: {up} nodes are in queues") };
+            return Woken {
+                nodes,
+                ready: Duration::ZERO,
+                text: format!("awake: {up} {} in queues", if up == 1 { "node is" } else { "nodes are" }),
+            };
         }
         let seconds = lead.as_secs_f64().ceil();
         let replayed = match self.feed.tip().index {
