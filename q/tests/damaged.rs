@@ -1,4 +1,5 @@
-//! Files of every form, cut short and changed byte by byte: reading them returns a value or an error, within the memory that an evaluation may have.
+//! Files of every form, cut short and changed byte by byte: reading them returns a value or an error, within the memory that an evaluation may
+//! have; an error for one that was cut short.
 
 use elastick_q::session::{Session, Start};
 use elastick_q::{Limits, eval_line};
@@ -74,14 +75,17 @@ fn damaged_files_give_a_value_or_an_error() {
             format!("hcount`$\":{}\"", file.display()),
             format!("(`$\":{}\")upsert 4", file.display()),
         ];
-        let mut check = |bytes: &[u8]| {
-            for query in &queries {
+        // What a cut takes from the objects of a mapped list may be the space between them.
+        let is_counted = !file.to_string_lossy().ends_with('#');
+        let mut check = |bytes: &[u8], is_cut: bool| {
+            for (query, reads) in queries.iter().zip([true, false, false, false]) {
                 // A new file: some file systems flush one that is written over.
                 std::fs::remove_file(&file).expect("the file before");
                 std::fs::write(&file, bytes).expect("a damaged file");
                 let result = run(query);
                 readings += 1;
                 rejected += usize::from(result.is_err());
+                assert!(!(reads && is_cut && is_counted) || result.is_err(), "{query}: {} bytes", bytes.len());
                 if let Err(error) = result {
                     let name = String::from_utf8_lossy(&error.name).into_owned();
                     assert!(!name.is_empty() && name != "stack", "{query}: {name}");
@@ -89,11 +93,11 @@ fn damaged_files_give_a_value_or_an_error() {
             }
         };
         for at in places(whole.len()) {
-            check(&whole[..at]);
+            check(&whole[..at], true);
             for byte in [0xff, whole[at] ^ 1] {
                 let mut changed = whole.clone();
                 changed[at] = byte;
-                check(&changed);
+                check(&changed, false);
             }
         }
         std::fs::write(&file, &whole).expect("the file as it was");

@@ -1,5 +1,6 @@
 //! Items of a fixed width, and numbers, as files hold them.
 
+use crate::runtime::error::QError;
 use crate::runtime::values::{Result, type_error};
 use columns::table::{Attr, Element, Items, Vector};
 use proto::types;
@@ -41,6 +42,17 @@ pub(super) fn counted(attr: Attr, count: u64) -> usize {
     match attr {
         Attr::None | Attr::Sorted => usize::MAX,
         _ => usize::try_from(count).unwrap_or(usize::MAX),
+    }
+}
+
+/// Checks that a file has the items that its head counts. It may have more: an append by kdb+ leaves the count as it was.
+///
+/// # Errors
+/// `badtail` if it has fewer.
+pub(super) fn check_count(count: u64, found: usize) -> std::result::Result<(), QError> {
+    match count > found as u64 {
+        true => Err(QError::with("badtail", format!("the file is cut off: it has {found} of {count} items"))),
+        false => Ok(()),
     }
 }
 

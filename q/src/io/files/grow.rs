@@ -329,7 +329,10 @@ fn rows_of(folder: &Path, columns: &[Column]) -> Held<u64> {
     let mut counted = columns.iter().filter(|c| !matches!(c.form, Form::Whole(_))).map(|c| c.counted);
     match noted {
         Some(rows) if rows <= shortest && counted.all(|c| c == rows) => Ok(rows),
-        _ => Err(QError::with("length", "the columns of the splayed table differ in length")),
+        _ => {
+            let lengths = columns.iter().map(|c| format!("{} {}", c.path.display(), c.items)).collect::<Vec<_>>();
+            Err(QError::with("length", format!("the columns differ in length: {}", lengths.join(", "))))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! one page and the indices of an enumeration. Formats of older kdb+ releases are read too: enumerations with 32-bit indices,
 //! nested vectors with end offsets, compressed files.
 
-use super::fixed::{counted, is_simple, number, vector};
+use super::fixed::{check_count, counted, is_simple, number, vector};
 use super::mapper::Mapper;
 use super::{mapped, refused, tagged, zipped};
 use crate::io::wire;
@@ -189,13 +189,12 @@ pub(super) fn nested_bytes(t: i8, items: &Items, start: u64) -> std::result::Res
     Ok(Some([ends, all]))
 }
 
-/// A head without its attribute.
+/// A head without its attribute and count.
 pub(super) fn without_attribute(head: &[u8]) -> Vec<u8> {
     let mut out = head.to_vec();
-    let at = if head.len() == PAGE_BYTES { TAIL_AT + 3 } else { 3 };
-    if let Some(attr) = out.get_mut(at) {
-        *attr = 0;
-    }
+    // The count takes the last 8 bytes, 4 bytes after the attribute.
+    let at = head.len().saturating_sub(13);
+    out.iter_mut().skip(at).for_each(|byte| *byte = 0);
     if marked(head).is_some() {
         out.iter_mut().skip(MARK_AT).take(MARK_BYTES).for_each(|b| *b = 0);
     }
@@ -229,11 +228,23 @@ fn paged(t: i8, domain: &[u8], attr: Attr, count: usize, items: &[u8]) -> Vec<u8
     out
 }
 
+fn cut_head() -> QError {
+    QError::with("badtail", "the file is cut off within its head")
+}
+
 /// Returns the value in a file's bytes; `path` locates files beside it that hold parts of the value.
 pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
     match bytes {
-        [0xff, 0x01, 11, attr, _, _, _, _, names @ ..] => symbols(*attr, names),
-        [0xff, 0x01, 0, _, _, _, _, _, items @ ..] => list(context, items),
+        [0xff, 0x01, 11, attr, _, _, _, _, names @ ..] => {
+            let names = symbols(*attr, names)?;
+            check_count(number::<4>(bytes, 4), names.count())?;
+            Ok(names)
+        }
+        [0xff, 0x01, 0, _, _, _, _, _, items @ ..] => {
+            let items = list(context, items)?;
+            check_count(number::<4>(bytes, 4), items.count())?;
+            Ok(items)
+        }
         [0xff, 0x01, body @ ..] => {
             let view = View::parse(body, proto::Endian::Little, &proto::Limits::default());
             let (view, used) = view.map_err(|e| QError::with("badmsg", e.to_string()))?;
@@ -242,17 +253,19 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
         }
         [0xfe, 0x20, t @ (77..), ..] => nested(context, path, *t, bytes),
         [0xfe, 0x20, t, attr, ..] => {
-            let body = bytes.get(HEAD_BYTES..).unwrap_or_default();
-            let attr = attribute(*attr);
-            vector(*t as i8, attr, counted(attr, number::<8>(bytes, 8)), body)
+            let body = bytes.get(HEAD_BYTES..).ok_or_else(cut_head)?;
+            let (attr, count) = (attribute(*attr), number::<8>(bytes, 8));
+            let items = vector(*t as i8, attr, counted(attr, count), body)?;
+            check_count(count, items.count())?;
+            Ok(items)
         }
         [0xfd, 0x20, ..] => page(context, path, bytes),
         [0xfe, name @ ..] => {
             let name = name.split(|c| *c == 0).next().unwrap_or_default();
-            let attr = attribute(bytes.get(11).copied().unwrap_or(0));
-            let places =
-                bytes.get(24..).unwrap_or_default().chunks_exact(4).take(counted(attr, number::<8>(bytes, 16)));
-            let places = places.map(|b| i64::from(number::<4>(b, 0) as i32)).collect();
+            let (attr, count) = (attribute(bytes.get(11).copied().unwrap_or(0)), number::<8>(bytes, 16));
+            let places = bytes.get(24..).ok_or_else(cut_head)?.chunks_exact(4).take(counted(attr, count));
+            let places: Vec<i64> = places.map(|b| i64::from(number::<4>(b, 0) as i32)).collect();
+            check_count(count, places.len())?;
             enumeration(context, name, attr, places)
         }
         _ => Err(type_error()),
@@ -324,21 +337,26 @@ fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>)
 }
 
 fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
-    let body = bytes.get(PAGE_BYTES..).unwrap_or_default();
+    let body = bytes.get(PAGE_BYTES..).ok_or_else(cut_head)?;
     let [_, _, t, attr] = *bytes.get(TAIL_AT..TAIL_AT + 4).unwrap_or_default() else { return Err(type_error()) };
     let t = t.cast_signed();
     let count = number::<8>(bytes, TAIL_AT + 8);
     let attr = attribute(attr);
     if is_mapped(bytes) {
-        return references(context, path, body);
+        let items = references(context, path, body)?;
+        check_count(count, items.count())?;
+        return Ok(items);
     }
     // Our files have no index after the items.
     let most = counted(attr, count);
     let attr = marked(bytes).unwrap_or(attr);
     if t != types::ENUM {
-        return vector(t, attr, most, body);
+        let items = vector(t, attr, most, body)?;
+        check_count(count, items.count())?;
+        return Ok(items);
     }
-    let places = body.chunks_exact(8).take(most).map(|b| number::<8>(b, 0).cast_signed()).collect();
+    let places: Vec<i64> = body.chunks_exact(8).take(most).map(|b| number::<8>(b, 0).cast_signed()).collect();
+    check_count(count, places.len())?;
     let name = bytes.get(DOMAIN_AT..MARK_AT).unwrap_or_default().split(|c| *c == 0).next().unwrap_or_default();
     enumeration(context, name, attr, places)
 }
@@ -412,10 +430,14 @@ fn nested(context: &mut Context, path: &Path, t: u8, bytes: &[u8]) -> Result {
     let Value::Vector(all) = vector(item, Attr::None, usize::MAX, &held)? else { return Err(type_error()) };
     let mut from = 0;
     let mut out = Vec::new();
-    for end in bytes.get(HEAD_BYTES..).unwrap_or_default().chunks_exact(8) {
-        let end = usize::try_from(number::<8>(end, 0)).unwrap_or(usize::MAX).min(all.len());
-        out.push(Value::Vector(all.cut(from.min(end), end)));
+    for end in bytes.get(HEAD_BYTES..).ok_or_else(cut_head)?.chunks_exact(8) {
+        let end = usize::try_from(number::<8>(end, 0)).ok().filter(|end| (from..=all.len()).contains(end));
+        let end = end.ok_or_else(|| {
+            QError::with("badtail", format!("item {} ends past those of {}", out.len(), beside.display()))
+        })?;
+        out.push(Value::Vector(all.cut(from, end)));
         from = end;
     }
+    check_count(number::<8>(bytes, 8), out.len())?;
     Ok(Value::list(out))
 }
