@@ -31,7 +31,7 @@ pub(super) enum Manner {
     /// As set in `.z.zd`.
     Usual,
     All(Option<Packing>),
-    /// By column; columns not listed use the entry of the null symbol.
+    /// By column; columns not listed use the entry of the null symbol, or else what is set in `.z.zd`.
     ByColumn(columns::sys::shared::Held<Dict>),
 }
 
@@ -45,7 +45,7 @@ impl Manner {
                 let at = |name: Sym| names.iter().position(|n| *n == name);
                 match at(column).or_else(|| at(Sym::NULL)) {
                     Some(at) => Packing::of(&by.values.at(at).items()),
-                    None => Ok(None),
+                    None => Packing::usual(context, path),
                 }
             }
         }

@@ -81,7 +81,7 @@ pub(crate) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf,
 /// Bytes read between two checks of the limits.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// Bytes of a file, or of the range given as `(file;offset;length)`.
+/// Bytes of a file, or of the range given as `(file;offset;length)`; those of the plain file for a compressed one.
 fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError> {
     let (file, range) = match x {
         Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
@@ -96,7 +96,15 @@ fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError
     };
     let path = path(context, &file)?;
     let mut open = std::fs::File::open(&path).map_err(|e| refused(&path, &e))?;
-    let size = open.metadata().map(|m| m.len()).unwrap_or(0);
+    let found = open.metadata().map_err(|e| refused(&path, &e))?;
+    if found.is_file() {
+        let bound = |n: i64| u64::try_from(n).unwrap_or(0);
+        let (from, length) = range.map_or((0, u64::MAX), |(from, length)| (bound(from), bound(length)));
+        if let Some(plain) = zipped::part(context, &path, &mut open, (from, length))? {
+            return Ok(plain);
+        }
+    }
+    let size = found.len();
     let (from, length) = match range {
         Some((from, length)) => {
             let from = u64::try_from(from).unwrap_or(0).min(size);

@@ -110,8 +110,9 @@ struct Tail {
     level: i8,
     plain_bytes: u64,
     block_log2: u32,
-    /// Offset of the entries of the blocks.
+    /// Offset of the entries of the blocks, and their bytes.
     table: u64,
+    entries_bytes: u64,
 }
 
 /// Error for a trailer that does not fit its file.
@@ -154,6 +155,7 @@ impl Tail {
             plain_bytes: number::<8>(&tail, 8),
             block_log2,
             table,
+            entries_bytes: at - table,
         })))
     }
 
@@ -169,39 +171,65 @@ impl Tail {
 }
 
 /// Decompresses the bytes of a file; returns others as they are.
-pub(super) fn unpacked(context: &mut Context, path: &Path, bytes: Vec<u8>) -> Held<Vec<u8>> {
+pub(super) fn unpacked(context: &Context, path: &Path, bytes: Vec<u8>) -> Held<Vec<u8>> {
     if bytes.starts_with(ENCRYPTED) {
         return Err(QError::with("nyi", format!("{}: encrypted files", path.display())));
     }
-    let tail = Tail::of(&mut Cursor::new(&bytes)).map_err(|error| refused(path, &error))?;
-    let bad = || damaged(path);
-    let Some(tail) = tail.transpose().map_err(|BadTail| bad())? else { return Ok(bytes) };
-    let most = 1usize << tail.block_log2;
-    let table = usize::try_from(tail.table).map_err(|_| bad())?;
-    let entries = bytes.get(table..bytes.len().saturating_sub(ENTRY_BYTES)).ok_or_else(bad)?;
-    let blocks = bytes.get(..table.saturating_sub(TAIL_BYTES)).ok_or_else(bad)?;
-    let (mut at, mut out) = (MARK.len(), Vec::new());
-    for (index, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
-        context.check()?;
-        context.reserve(most)?;
-        let length = usize::try_from(number::<4>(entry, 0)).map_err(|_| bad())?;
-        let end = at.checked_add(length).ok_or_else(bad)?;
-        let held = blocks.get(at..end).ok_or_else(bad)?;
-        let failed =
-            || QError::signal(format!("decompression error at block {index} in {}", path.display()).into_bytes());
-        match number::<4>(entry, 4) {
-            0 => out.extend_from_slice(held),
-            algorithm => {
-                let algorithm = Algorithm::of(algorithm).ok_or_else(failed)?;
-                out.extend(algorithm.unpack(held, most).ok_or_else(failed)?);
-            }
-        }
-        at = end;
+    match part(context, path, &mut Cursor::new(&bytes), (0, u64::MAX))? {
+        Some(plain) => Ok(plain),
+        None => Ok(bytes),
     }
-    if out.len() as u64 != tail.plain_bytes {
+}
+
+/// Decompresses the blocks of a file that hold the bytes from an offset on; returns these bytes, at most so many. `None` if the file is not compressed.
+pub(super) fn part(
+    context: &Context,
+    path: &Path,
+    file: &mut (impl Read + Seek),
+    (from, length): (u64, u64),
+) -> Held<Option<Vec<u8>>> {
+    let bad = || damaged(path);
+    let lost = |error: std::io::Error| refused(path, &error);
+    let Some(tail) = Tail::of(file).map_err(lost)?.transpose().map_err(|BadTail| bad())? else { return Ok(None) };
+    let block_bytes = 1u64 << tail.block_log2;
+    let to = from.saturating_add(length).min(tail.plain_bytes);
+    let entries_bytes = usize::try_from(tail.entries_bytes).map_err(|_| bad())?;
+    context.reserve(entries_bytes)?;
+    let mut entries = vec![0; entries_bytes];
+    file.seek(SeekFrom::Start(tail.table)).and_then(|_| file.read_exact(&mut entries)).map_err(lost)?;
+    if (entries.len() / ENTRY_BYTES) as u64 != tail.plain_bytes.div_ceil(block_bytes) {
         return Err(bad());
     }
-    Ok(out)
+    let (mut at, mut start, mut out) = (MARK.len() as u64, 0, Vec::new());
+    for (index, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
+        context.check()?;
+        let length = number::<4>(entry, 0);
+        let next = at.saturating_add(length);
+        if next > tail.table {
+            return Err(bad());
+        }
+        let whole = block_bytes.min(tail.plain_bytes - start);
+        if start < to && start + whole > from {
+            let failed =
+                || QError::signal(format!("decompression error at block {index} in {}", path.display()).into_bytes());
+            context.reserve(usize::try_from(whole.saturating_add(length)).unwrap_or(usize::MAX))?;
+            let mut held = vec![0; usize::try_from(length).map_err(|_| bad())?];
+            file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(&mut held)).map_err(lost)?;
+            let plain = match number::<4>(entry, 4) {
+                0 => held,
+                algorithm => {
+                    let algorithm = Algorithm::of(algorithm).ok_or_else(failed)?;
+                    algorithm.unpack(&held, usize::try_from(whole).unwrap_or(0)).ok_or_else(failed)?
+                }
+            };
+            let wanted = from.saturating_sub(start)..whole.min(to - start);
+            let (first, last) = (usize::try_from(wanted.start), usize::try_from(wanted.end));
+            let plain = if plain.len() as u64 == whole { plain } else { return Err(failed()) };
+            out.extend_from_slice(plain.get(first.unwrap_or(0)..last.unwrap_or(0)).unwrap_or_default());
+        }
+        (at, start) = (next, start.saturating_add(whole));
+    }
+    Ok(Some(out))
 }
 
 /// Decompressed size; `None` for a file that is not compressed.
