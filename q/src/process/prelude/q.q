@@ -71,7 +71,7 @@ csv:","
 .Q.ens:{[dir;t;domain]
   file:$[dir~(::);`;` sv dir,domain];
   c:cols[t]where{$[0h=type x;(0<count x)&all 11h=type each x;11h=type x]}each value flip 0!t;
-  if[not count c;:t];
+  if[not count c;if[not null file;if[not()~key file;domain set get file]];:t];
   if[not null file;file?distinct raze{$[0h=type x;raze x;x]}each(0!t)c];
   @[t;c;{[d;x]$[0h=type x;d?/:x;d?x]}[domain]]}
 / time and memory of an application: .Q.ts[f;args]
