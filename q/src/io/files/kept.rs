@@ -171,7 +171,8 @@ pub(crate) fn load_name(context: &mut Context, x: Value) -> Result {
         let mut entries: Vec<_> =
             std::fs::read_dir(&file).map_err(|e| refused(&file, &e))?.flatten().map(|e| e.path()).collect();
         entries.sort();
-        for entry in entries {
+        // Files beside that of a list are part of it.
+        for entry in entries.into_iter().filter(|entry| !entry.as_os_str().as_encoded_bytes().ends_with(b"#")) {
             names.push(stem(&entry)?.0);
             values.push(get(context, &entry)?);
         }

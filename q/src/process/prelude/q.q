@@ -61,8 +61,11 @@ csv:","
   (raze one[t;ends;rows]'[key at;value at])iasc raze value at}
 / value of a symbol; other values as they are
 .Q.v:{[x]$[-11h=type x;value x;x]}
-/ columns of a table as a dictionary
-.Q.V:{[t]flip 0!.Q.v t}
+/ columns of a table as a dictionary; of a partitioned one those of the last partition, and the values of all partitions
+.Q.V:{[t]
+  t:.Q.v t;
+  if[not 1b~.Q.qp t;:flip 0!t];
+  @[flip?[t;enlist(=;.Q.pf;last .Q.pv);0b;()];.Q.pf;:;.Q.pv]}
 / returns free memory to the system; the bytes returned
 .Q.gc:{-20!x}
 / enumerates a table's symbols over the file sym: .Q.en[dir;t]
