@@ -27,13 +27,8 @@ pub(super) fn is_simple(number: i8) -> bool {
     matches!(number, types::BOOL | types::GUID | types::BYTE..=types::CHAR | types::TIMESTAMP..=types::TIME)
 }
 
-fn items_of<T: Element, const N: usize>(t: i8, body: &[u8], count: usize, of: fn([u8; N]) -> T) -> Items {
-    let one = |b: &[u8]| {
-        let mut bytes = [0; N];
-        bytes.iter_mut().zip(b).for_each(|(slot, byte)| *slot = *byte);
-        of(bytes)
-    };
-    T::wrap(t, body.chunks_exact(N).take(count).map(one).collect())
+fn items_of<T: Element, const N: usize>(t: i8, body: &[u8], count: usize, of: impl Fn([u8; N]) -> T) -> Items {
+    T::wrap(t, body.as_chunks::<N>().0.iter().take(count).map(|bytes| of(*bytes)).collect())
 }
 
 /// How many items a file has at most: kdb+ stores an index after the items if they have an attribute other than sorted, and only then keeps the

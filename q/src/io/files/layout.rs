@@ -263,8 +263,8 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
         [0xfe, name @ ..] => {
             let name = name.split(|c| *c == 0).next().unwrap_or_default();
             let (attr, count) = (attribute(bytes.get(11).copied().unwrap_or(0)), number::<8>(bytes, 16));
-            let places = bytes.get(24..).ok_or_else(cut_head)?.chunks_exact(4).take(counted(attr, count));
-            let places: Vec<i64> = places.map(|b| i64::from(number::<4>(b, 0) as i32)).collect();
+            let places = bytes.get(24..).ok_or_else(cut_head)?.as_chunks().0.iter().take(counted(attr, count));
+            let places: Vec<i64> = places.map(|place| i64::from(i32::from_le_bytes(*place))).collect();
             check_count(count, places.len())?;
             enumeration(context, name, attr, places)
         }
@@ -355,7 +355,7 @@ fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
         check_count(count, items.count())?;
         return Ok(items);
     }
-    let places: Vec<i64> = body.chunks_exact(8).take(most).map(|b| number::<8>(b, 0).cast_signed()).collect();
+    let places: Vec<i64> = body.as_chunks().0.iter().take(most).map(|place| i64::from_le_bytes(*place)).collect();
     check_count(count, places.len())?;
     let name = bytes.get(DOMAIN_AT..MARK_AT).unwrap_or_default().split(|c| *c == 0).next().unwrap_or_default();
     enumeration(context, name, attr, places)
@@ -430,8 +430,8 @@ fn nested(context: &mut Context, path: &Path, t: u8, bytes: &[u8]) -> Result {
     let Value::Vector(all) = vector(item, Attr::None, usize::MAX, &held)? else { return Err(type_error()) };
     let mut from = 0;
     let mut out = Vec::new();
-    for end in bytes.get(HEAD_BYTES..).ok_or_else(cut_head)?.chunks_exact(8) {
-        let end = usize::try_from(number::<8>(end, 0)).ok().filter(|end| (from..=all.len()).contains(end));
+    for end in bytes.get(HEAD_BYTES..).ok_or_else(cut_head)?.as_chunks().0 {
+        let end = usize::try_from(u64::from_le_bytes(*end)).ok().filter(|end| (from..=all.len()).contains(end));
         let end = end.ok_or_else(|| {
             QError::with("badtail", format!("item {} ends past those of {}", out.len(), beside.display()))
         })?;

@@ -55,8 +55,8 @@ fn damaged() -> QError {
 impl Heap {
     fn list(&self, context: &mut Context, references: &[u8]) -> Result {
         let mut items = Vec::new();
-        for reference in references.chunks_exact(8) {
-            let at = usize::try_from(number::<8>(reference, 0) & OFFSET).map_err(|_| damaged())?;
+        for reference in references.as_chunks().0 {
+            let at = usize::try_from(u64::from_le_bytes(*reference) & OFFSET).map_err(|_| damaged())?;
             items.push(self.object(context, at)?);
         }
         Ok(Vector::from(Items::List(items.into())).into())
