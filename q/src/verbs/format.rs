@@ -350,39 +350,43 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
             }
             out.put(b"b")
         }
-        simple => {
-            let start = out.len();
-            let is_temporal = matches!(number, types::TIMESTAMP | types::DATE..=types::TIME);
-            let mut shows_type = !is_temporal;
-            for i in 0..v.len() {
-                if i > 0 {
-                    if out.is_full() {
-                        return Ok(());
-                    }
-                    if i % RUN == 0 {
-                        limits::check()?;
-                    }
-                    out.put(b" ")?;
-                }
-                let value = simple.get(i);
-                match if is_temporal { special(&value) } else { None } {
-                    Some(digits) => out.put(digits.as_bytes())?,
-                    None => {
-                        shows_type = true;
-                        out.put(&item(&value, precision))?;
-                    }
-                }
+        simple => numbers(simple, precision, out),
+    }
+}
+
+/// Writes the items of a numeric or temporal vector, and what tells their type.
+fn numbers(items: &Items, precision: u8, out: &mut Line) -> Result<(), QError> {
+    let number = items.type_number();
+    let start = out.len();
+    let is_temporal = matches!(number, types::TIMESTAMP | types::DATE..=types::TIME);
+    let mut shows_type = !is_temporal;
+    for i in 0..items.len() {
+        if i > 0 {
+            if out.is_full() {
+                return Ok(());
             }
-            // Nulls and infinities alone do not tell the type.
-            if !shows_type {
-                out.put(&[types::letter(number).unwrap_or(b' ')])?;
+            if i % RUN == 0 {
+                limits::check()?;
             }
-            if number == types::FLOAT && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
-                out.put(b"f")?;
+            out.put(b" ")?;
+        }
+        let value = items.get(i);
+        match if is_temporal { special(&value) } else { None } {
+            Some(digits) => out.put(digits.as_bytes())?,
+            None => {
+                shows_type = true;
+                out.put(&item(&value, precision))?;
             }
-            out.put(types::literal_suffix(number).as_bytes())
         }
     }
+    // Nulls and infinities alone do not tell the type.
+    if !shows_type {
+        out.put(&[types::letter(number).unwrap_or(b' ')])?;
+    }
+    if number == types::FLOAT && !out.since(start).iter().any(|c| matches!(c, b'.' | b'e' | b'n' | b'w')) {
+        out.put(b"f")?;
+    }
+    out.put(types::literal_suffix(number).as_bytes())
 }
 
 fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
