@@ -63,6 +63,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     }
     let Value::Table(t) = y else { return Err(type_error()) };
     super::reach::check(context, path)?;
+    check_names(&t.names)?;
     context.host.alters()?;
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     for (name, column) in t.names.iter().zip(&t.columns) {
@@ -78,6 +79,19 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     }
     let names = encoded(context, &Value::symbols(t.names.clone()))?;
     write(context, &path.join(".d"), &names)
+}
+
+/// Rejects columns of which one has the name of another's file of items (`NAME#`, `NAME##`): one would overwrite the other.
+fn check_names(names: &[Sym]) -> std::result::Result<(), QError> {
+    let owner = |name: &Sym| text(*name).strip_suffix(b"#").map(|stem| stem.strip_suffix(b"#").unwrap_or(stem));
+    let is_taken = |name: &&Sym| owner(name).is_some_and(|owner| names.iter().any(|other| text(*other) == owner));
+    match names.iter().find(is_taken) {
+        Some(name) => {
+            let name = String::from_utf8_lossy(text(*name));
+            Err(QError::with("domain", format!("a file {name} holds items of another column: rename column {name}")))
+        }
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
