@@ -84,6 +84,13 @@ pub fn parse_error(what: &str, at: usize) -> QError {
     QError::with("parse", what).place(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
+/// Whether nothing but blanks stands before the end of the expression.
+fn ends_expression(text: &[u8]) -> bool {
+    text.iter()
+        .find(|c| !matches!(c, b' ' | b'\t' | b'\r'))
+        .is_none_or(|c| matches!(c, b')' | b']' | b'}' | b';' | b'\n'))
+}
+
 fn is_name_start(c: u8) -> bool {
     c.is_ascii_alphabetic() || c >= 0x80
 }
@@ -105,10 +112,11 @@ impl Lexer<'_> {
     fn minus_is_sign(&self) -> bool {
         let number_follows = is_digit(self.peek(1)) || (self.peek(1) == b'.' && is_digit(self.peek(2)));
         let before = if self.at <= self.first { b' ' } else { self.text.get(self.at - 1).copied().unwrap_or(b' ') };
-        // `1_-2_x`: this underscore is an operator, not part of a name.
-        let after_drop = before == b'_' && self.out.last().is_some_and(|p| matches!(p.token, Token::Glyph("_")));
+        // `1_-2_x`, `f .-2#x`: this underscore or dot is an operator, not part of a name.
+        let after_verb = matches!(before, b'_' | b'.')
+            && self.out.last().is_some_and(|p| matches!(p.token, Token::Glyph("_" | ".")));
         let is_operand = matches!(before, b')' | b']' | b'}' | b'"' | b'`') && self.head_end != self.at;
-        number_follows && (after_drop || !is_name(before)) && !is_operand
+        number_follows && (after_verb || !is_name(before)) && !is_operand
     }
 
     /// Whether an underscore after a name that starts there is the verb: in k it is after one letter (`x_y`).
@@ -199,13 +207,25 @@ impl Lexer<'_> {
                     (_, true) => Iterator::EachLeft,
                 };
                 self.at += 1 + usize::from(colon);
-                self.push(Token::Iterator(iterator), start, spaced);
+                // `f \ x`: a space before a backslash means nothing, unless the backslash begins an expression.
+                let begins = !matches!(
+                    self.out.last().map(|p| &p.token),
+                    Some(Token::Literal(_) | Token::Name(_) | Token::Glyph(_) | Token::Iterator(_) | Token::Close(_))
+                );
+                self.push(Token::Iterator(iterator), start, spaced && (c != b'\\' || begins));
             }
             _ => {
                 let rest = self.text.get(self.at..).unwrap_or_default();
                 let known = |g: &&&str| self.language == Language::Q || !matches!(**g, "<=" | ">=" | "<>");
                 let glyph = GLYPHS.iter().filter(known).find(|g| rest.starts_with(g.as_bytes()));
                 let glyph = glyph.ok_or_else(|| parse_error("unexpected character", start))?;
+                // `3#::` at the end of an expression is `#` before `::`.
+                let glyph = match rest {
+                    [_, b':', b':', after @ ..] if *glyph != "::" && ends_expression(after) => {
+                        GLYPHS.iter().find(|g| g.as_bytes() == rest.get(..1).unwrap_or_default()).unwrap_or(glyph)
+                    }
+                    _ => glyph,
+                };
                 self.at += glyph.len();
                 self.push(Token::Glyph(glyph), start, spaced);
             }

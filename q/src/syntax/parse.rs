@@ -306,6 +306,7 @@ impl<'a> Parser<'a> {
             let right = self.expression()?;
             if self.ends_open(&right)
                 || self.is_k_verb(&right)
+                || self.is_derived_verb(&right)
                 || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
             {
                 let projection = Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]));
@@ -408,6 +409,17 @@ impl<'a> Parser<'a> {
     fn ends_open(&self, node: &Node) -> bool {
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         !last.is_some_and(|t| matches!(t.token, Token::Close(b']'))) && is_open_ended(node)
+    }
+
+    /// Whether the expression read last is `::` or a function under an iterator, neither in brackets. An operator and its left operand
+    /// compose with them: `first@inter/`, `3#::`.
+    fn is_derived_verb(&self, right: &Node) -> bool {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map(|p| &p.token);
+        match &right.kind {
+            Kind::Derive(..) => matches!(last, Some(Token::Iterator(_))),
+            Kind::Const(Value::Null) => matches!(last, Some(Token::Glyph("::"))),
+            _ => false,
+        }
     }
 
     /// Whether a `:` follows without a space, and something that it applies to.
