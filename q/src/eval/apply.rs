@@ -174,7 +174,11 @@ impl Context<'_> {
                 settled(run(self, arguments))
                     .map_err(|e| given::explain(e, primitive.name, given.get(..n).unwrap_or(&[])))
             }
-            (Run::Unary(_), n) => Err(given::too_many(1, n)),
+            // `prev[first;x]`, `sums[start;x]`: the operator under its iterator takes an item to begin with.
+            (Run::Unary(_), n) => match prims::derived(primitive) {
+                Some(derived) if n == 2 => self.apply(&derived, arguments),
+                _ => Err(given::too_many(1, n)),
+            },
             (Run::Binary(_), n) => Err(given::too_many(2, n)),
         }
     }

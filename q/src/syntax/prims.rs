@@ -4,7 +4,7 @@
 mod rows;
 
 use crate::runtime::op::Op;
-use columns::table::function::Function;
+use columns::table::function::{Function, Iterator};
 use columns::table::symbol::intern_name as intern;
 use columns::table::{Sym, Value};
 use proto::types;
@@ -127,6 +127,13 @@ pub(crate) fn is_operator(f: &Value) -> bool {
 /// Whether a function stands between its arguments.
 pub(crate) fn is_infix(f: &Value) -> bool {
     index_of(f).and_then(get).is_some_and(|p| p.infix)
+}
+
+/// What a keyword is in kdb+, where that is an operator under an iterator: `+\` for `sums`.
+pub(crate) fn derived(primitive: &Primitive) -> Option<Value> {
+    let iterator = Iterator::ALL.into_iter().find(|i| i.type_number() == primitive.code.0)?;
+    let function = find_glyph(primitive.shown.strip_suffix(iterator.glyph())?)?;
+    Some(Value::func(Function::Derived { iterator, function }))
 }
 
 /// The binary atomic function of a primitive.

@@ -20,6 +20,8 @@ pub(crate) fn prior_seed(f: &Value, y: &Value) -> Value {
     match name_of(f) {
         Some("-" | "+") => Value::from_long(number, 0),
         Some("*" | "%") => Value::from_long(number, 1),
+        // Items that are lists compare with a null of their own type.
+        Some("=" | "<" | ">" | "^") if !y.at(0).is_scalar() => Value::null_of(y.at(0).to_items().type_number()),
         _ => y.at(usize::MAX),
     }
 }
