@@ -142,6 +142,7 @@ fn columns(t: &Table, mut f: impl FnMut(usize, &Value) -> Result<Value, QError>)
 }
 
 /// Keys of both. A key of one side alone keeps that side's value, but comparisons take it against a null, and a subtraction from zero.
+/// Where the right side repeats a key, each of its values is applied in turn.
 fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Value, QError> {
     let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
     let (x, y) = (find::all(context, &a.keys, &keys)?, find::all(context, &b.keys, &keys)?);
@@ -154,6 +155,17 @@ fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Val
             (None, Some(y)) => alone(context, op, y, true)?,
             (None, None) => Value::empty(),
         });
+    }
+    if !matches!(op, Op::Compare(_)) && sets::distinct(context, b.keys.clone())?.count() < b.keys.count() {
+        let firsts = find::all(context, &b.keys, &b.keys)?;
+        for ((again, first), at) in (0..).zip(firsts).zip(find::all(context, &keys, &b.keys)?) {
+            if again == first {
+                continue;
+            }
+            if let Some(result) = usize::try_from(at).ok().and_then(|at| out.get_mut(at)) {
+                *result = atomic(context, op, result, &item_at(&b.values, again).unwrap_or(Value::Null))?;
+            }
+        }
     }
     Ok(Value::dict(keys, Value::collapse(out)))
 }
