@@ -28,7 +28,8 @@ pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<V
             Value::Sym(_) => one(context, &picked, first),
             _ => {
                 let columns = map(context, &picked, |c, item| one(c, &item, first))?;
-                Ok(if first.is_scalar() { columns } else { crate::verbs::rows::flip_list(columns)? })
+                let one_row = first.is_scalar() && !matches!(first, Value::Null);
+                Ok(if one_row { columns } else { crate::verbs::rows::flip_list(columns)? })
             }
         };
     }
