@@ -472,9 +472,9 @@ fn comparison(c: Comparison, x: &Items, y: &Items) -> Result<Items, QError> {
         (Raw::U8(x), Raw::U8(y)) => compare(c, x, y),
         (Raw::F64(x), Raw::F64(y)) => compare_floats(c, x, y),
         _ => {
-            // A timestamp is compared with a time by its time of day.
+            // A timestamp is compared with a time or a timespan by its time of day.
             let t = match (a, b) {
-                (TIMESTAMP | DATETIME, t @ MINUTE..=TIME) | (t @ MINUTE..=TIME, TIMESTAMP | DATETIME) => t,
+                (TIMESTAMP | DATETIME, t @ TIMESPAN..=TIME) | (t @ TIMESPAN..=TIME, TIMESTAMP | DATETIME) => t,
                 (TIMESPAN, MINUTE..=TIME) => TIMESPAN,
                 _ => meet(Op::Compare(c), a, b).ok_or(QError::named("type"))?,
             };
