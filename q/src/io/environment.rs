@@ -8,6 +8,7 @@ use crate::runtime::time;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
+use crate::verbs::map::map;
 use columns::table::symbol::{self, text};
 use columns::table::{Items, Sym, Value, Vector};
 use std::collections::HashMap;
@@ -130,7 +131,11 @@ pub(crate) fn tls(context: &Context) -> Result {
 pub(crate) fn getenv(context: &mut Context, x: Value) -> Result {
     use std::os::unix::ffi::OsStrExt;
     check_system(context, "environment variables")?;
-    let Value::Sym(name) = x else { return Err(type_error()) };
+    let name = match x {
+        Value::Sym(name) => name,
+        Value::Vector(_) => return map(context, &x, getenv),
+        _ => return Err(type_error()),
+    };
     let name = std::ffi::OsStr::from_bytes(text(name));
     let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name.as_bytes()).cloned();
     Ok(Value::chars(value.unwrap_or_else(|| std::env::var_os(name).unwrap_or_default().as_bytes().to_vec())))
