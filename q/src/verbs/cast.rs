@@ -8,7 +8,7 @@ use crate::syntax::literal::letter_type;
 use crate::verbs::arith::monadic;
 use crate::verbs::convert::float_to_long;
 use crate::verbs::convert::floats;
-use crate::verbs::map::map;
+use crate::verbs::map::{columns, map};
 use crate::verbs::tok::parse;
 use crate::verbs::types::NAMES;
 use columns::kernel::blocks;
@@ -383,14 +383,7 @@ pub(crate) fn string(context: &mut Context, x: &Value) -> Result<Value, QError> 
             }
             map(context, x, |c, item| string(c, &item))
         }
-        Value::Table(t) => {
-            let mut columns = Vec::new();
-            for column in &t.columns {
-                columns
-                    .push(string(context, &column.clone().into())?.into_vector().unwrap_or(Items::empty_of(0).into()));
-            }
-            Ok(Value::table(columns::table::Table::new(t.names.clone(), columns)))
-        }
+        Value::Table(t) => columns(context, t, |c, column| string(c, &column)),
         Value::Sym(s) => Ok(Value::chars(text(*s))),
         Value::Char(c) => Ok(Value::chars(vec![*c])),
         atom => Ok(Value::chars(crate::verbs::format::string(atom)?)),

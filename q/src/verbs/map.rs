@@ -3,7 +3,7 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
-use columns::table::Value;
+use columns::table::{Table, Value};
 
 /// Applies `f` to every item; a dictionary keeps its keys.
 pub(crate) fn map(
@@ -33,4 +33,17 @@ pub(crate) fn map(
         out.push(f(context, over.at(i))?);
     }
     Ok(Value::collapse(out))
+}
+
+/// Applies a function of vectors to each column.
+pub(crate) fn columns(
+    context: &mut Context,
+    t: &Table,
+    f: impl Fn(&mut Context, Value) -> Result<Value, QError>,
+) -> Result<Value, QError> {
+    let mut out = Vec::with_capacity(t.columns.len());
+    for column in &t.columns {
+        out.push(f(context, column.clone().into())?.into_vector().ok_or(QError::named("type"))?);
+    }
+    Ok(Value::table(Table::new(t.names.clone(), out)))
 }

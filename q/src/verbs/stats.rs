@@ -8,13 +8,14 @@ use crate::runtime::values::type_error;
 use crate::syntax::prims;
 use crate::verbs::aggregate::Aggregate;
 use crate::verbs::convert::floats;
+use crate::verbs::map::columns;
 use crate::verbs::shape::by_column;
 use crate::verbs::{aggregate, arith};
 use columns::kernel::blocks;
 use columns::kernel::merge;
 use columns::kernel::num::{Num, float_order};
 use columns::kernel::zip::{Arithmetic, Comparison};
-use columns::table::{Element, Items, Raw, Table, Value, Vector};
+use columns::table::{Element, Items, Raw, Value, Vector};
 use proto::types;
 
 /// Aggregates a vector by its kernel, a list of lists item by item, a table by column, a dictionary over its values.
@@ -323,15 +324,6 @@ fn scan(context: &mut Context, x: Value, op: Arithmetic) -> Result {
         Value::Table(t) => columns(context, t, |c, column| scan(c, column, op)),
         _ => Ok(x),
     }
-}
-
-/// Applies a function of vectors to each column.
-pub(crate) fn columns(context: &mut Context, t: &Table, f: impl Fn(&mut Context, Value) -> Result) -> Result {
-    let mut out = Vec::with_capacity(t.columns.len());
-    for column in &t.columns {
-        out.push(f(context, column.clone().into())?.into_vector().ok_or_else(type_error)?);
-    }
-    Ok(Value::table(Table::new(t.names.clone(), out)))
 }
 
 pub(crate) fn sums(context: &mut Context, x: Value) -> Result {

@@ -4,7 +4,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::time;
 use crate::runtime::time::DAY_NS;
-use crate::verbs::map::map;
+use crate::verbs::map::{columns, map};
 use columns::kernel::num::Num;
 use columns::table::symbol::intern;
 use columns::table::{Items, Value, Vector};
@@ -22,6 +22,7 @@ pub(crate) fn parse(context: &mut Context, t: i8, y: &Value) -> Result<Value, QE
         Value::Vector(Vector { items: Items::List(_), .. }) | Value::Dict(_) => {
             map(context, y, |c, item| parse(c, t, &item))
         }
+        Value::Table(table) => columns(context, table, |c, column| parse(c, t, &column)),
         Value::Sym(s) if t == types::SYMBOL => Ok(Value::Sym(*s)),
         Value::Vector(Vector { items: Items::Sym(_), .. }) if t == types::SYMBOL => Ok(y.clone()),
         _ => Err(QError::named("type")),
