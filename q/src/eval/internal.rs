@@ -79,7 +79,8 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
         });
     }
     let short = crate::verbs::trace::holder_of(context, l)?;
-    let origin = short.and_then(|short| context.host.origin(short));
+    // A lambda without a name that a script evaluates stands in that script.
+    let origin = short.map_or_else(|| context.host.loading_from(), |short| context.host.origin(short));
     out.push(Value::longs(Vec::new()));
     out.push(match short {
         Some(short) => Value::chars([if space.is_empty() { &b"."[..] } else { space }, b".", text(short)].concat()),
