@@ -189,41 +189,6 @@ fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
     })
 }
 
-/// Nesting depth of a list, judging by first items.
-pub(crate) fn depth(x: &Value) -> usize {
-    let (mut depth, mut at) = (0, x.clone());
-    while let Value::Vector(v) = &at {
-        depth += 1;
-        if !matches!(v.items, Items::List(_)) || v.is_empty() || depth > 64 {
-            break;
-        }
-        at = v.items.get(0);
-    }
-    depth
-}
-
-/// What a list is to be searched for, given a list of lists.
-pub(crate) enum Sought {
-    /// One item, which is the whole.
-    Item,
-    /// Each of its items.
-    Items,
-    /// What its items, lists themselves, are made of.
-    Deeper,
-}
-
-/// A list of rank n is searched for objects of rank n-1.
-pub(crate) fn sought(list: &Value, y: &Value) -> Sought {
-    let (rank, given) = (depth(list), depth(y));
-    if rank > 1 && given > rank {
-        Sought::Deeper
-    } else if rank > 2 && given + 1 == rank {
-        Sought::Item
-    } else {
-        Sought::Items
-    }
-}
-
 /// As [`positions`], for any list, dictionary keys or table.
 pub(crate) fn all(context: &Context, list: &Value, sought: &Value) -> Result<Vec<i64>, QError> {
     match (list, sought) {

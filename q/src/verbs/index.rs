@@ -139,14 +139,8 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
                 return Ok(d.values.gather(&find::bin(&d.keys, i)?));
             }
             let keys = d.keys.as_vector().ok_or(QError::named("type"))?;
-            let one = |d: &Dict| Ok(d.values.at(find::position(&d.keys, i)?.unwrap_or(usize::MAX)));
-            if matches!(keys.items, Items::List(_)) {
-                match find::sought(&d.keys, i) {
-                    _ if !matches!(sought.items, Items::List(_)) => return one(d),
-                    find::Sought::Item => return one(d),
-                    find::Sought::Items => {}
-                    find::Sought::Deeper => return map(context, i, |c, item| from_dict(c, d, &item)),
-                }
+            if matches!(keys.items, Items::List(_)) && !matches!(sought.items, Items::List(_)) {
+                return Ok(d.values.at(find::position(&d.keys, i)?.unwrap_or(usize::MAX)));
             }
             Ok(d.values.gather(&find::positions(context, keys, sought)?))
         }

@@ -7,7 +7,6 @@ use crate::runtime::values::Result;
 use crate::runtime::values::listed;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Stored;
-use crate::verbs::find::Sought;
 use crate::verbs::map::map;
 use crate::verbs::matches::same_exactly;
 use crate::verbs::shape::join;
@@ -95,11 +94,7 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
                 }
                 Value::Vector(Vector { items: Items::List(_), .. }) if deep => {
                     let Value::Vector(w) = &y else { return Err(type_error()) };
-                    match find::sought(&x, &y) {
-                        Sought::Item => Ok(Value::Long(find::position(&x, &y)?.unwrap_or(x.count()) as i64)),
-                        Sought::Items => Ok(Value::longs(find::positions(context, v, w)?)),
-                        Sought::Deeper => map(context, &y, |c, item| find_in(c, x.clone(), item)),
-                    }
+                    Ok(Value::longs(find::positions(context, v, w)?))
                 }
                 Value::Vector(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
                 Value::Dict(_) | Value::Table(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
@@ -152,7 +147,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             if deep_x && a.is_empty() && !b.is_empty() {
                 return Ok(Value::bools(Vec::new()));
             }
-            if deep_y && !b.is_empty() && find::depth(&x) <= find::depth(&b.items.get(0)) {
+            if deep_y && !b.is_empty() && depth(&x) <= depth(&b.items.get(0)) {
                 // As deep as the items of the right side: searched for as one item.
                 return Ok(Value::Bool(find::position(&y, &x)?.is_some()));
             }
@@ -170,6 +165,19 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ => Ok(Value::Bool(same_exactly(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
     }
+}
+
+/// Nesting depth of a list, judging by first items.
+fn depth(x: &Value) -> usize {
+    let (mut depth, mut at) = (0, x.clone());
+    while let Value::Vector(v) = &at {
+        depth += 1;
+        if !matches!(v.items, Items::List(_)) || v.is_empty() || depth > 64 {
+            break;
+        }
+        at = v.items.get(0);
+    }
+    depth
 }
 
 /// `x within y`: between two bounds, inclusive.
