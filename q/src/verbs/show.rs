@@ -3,7 +3,7 @@
 use crate::runtime::console::Console;
 use crate::verbs::format::{clipped, clipped_cell};
 use columns::table::symbol::text;
-use columns::table::{Items, Table, Value, Vector};
+use columns::table::{Items, Sym, Table, Value, Vector};
 use proto::types;
 
 /// Returns a value's console output, each line with its newline; empty for the generic null.
@@ -258,10 +258,13 @@ fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
         match &vector.items {
             Items::List(l) => {
                 let shown = l.get(..rows).unwrap_or_default();
-                // Cells of equal length are aligned, except lists of one item.
-                match shown.iter().all(|v| matches!(v, Value::Vector(v) if v.len() != 1)) {
-                    true => cells.extend(list_lines(shown, style)),
-                    false => cells.extend(shown.iter().map(|v| style.line(v))),
+                // Cells of equal length are aligned, except lists of one list, and the only cell is not left blank.
+                let of_one_list =
+                    |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if l.len() == 1);
+                match shown {
+                    [only] if matches!(only.as_symbols(), Some([Sym::NULL])) => cells.push(style.line(only)),
+                    _ if shown.iter().any(of_one_list) => cells.extend(shown.iter().map(|v| style.line(v))),
+                    _ => cells.extend(list_lines(shown, style)),
                 }
             }
             simple => cells.extend((0..rows).map(|i| style.cell(&simple.get(i)))),
@@ -282,7 +285,6 @@ fn table_block(t: &Table, most: usize, style: Style) -> Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use columns::table::Sym;
     use columns::table::symbol::intern;
 
     #[test]
