@@ -131,6 +131,40 @@ pub(crate) fn room(bytes: usize) -> Result<(), QError> {
     if bytes == 0 { limits::check() } else { limits::room(bytes) }
 }
 
+/// What of a value is looked up in a list of lists, which holds only lists as deep as its first.
+pub(crate) enum Sought {
+    /// The value itself.
+    Item,
+    /// Each of its items.
+    Items,
+    /// What lies deeper.
+    Deeper,
+}
+
+pub(crate) fn sought(list: &Vector, value: &Value) -> Sought {
+    let of_items = if list.is_empty() { 0 } else { depth(&list.items.get(0)) };
+    let is_nothing = matches!(value, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty());
+    match depth(value) {
+        _ if of_items == 0 || is_nothing => Sought::Items,
+        of_value if of_value <= of_items => Sought::Item,
+        of_value if of_value == of_items + 1 => Sought::Items,
+        _ => Sought::Deeper,
+    }
+}
+
+/// Nesting depth of a list, judging by first items.
+fn depth(x: &Value) -> usize {
+    let (mut depth, mut at) = (0, x.clone());
+    while let Value::Vector(v) = &at {
+        depth += 1;
+        if !matches!(v.items, Items::List(_)) || v.is_empty() || depth > 64 {
+            break;
+        }
+        at = v.items.get(0);
+    }
+    depth
+}
+
 /// Returns the index of the first item of `list` equal to `item`.
 pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QError> {
     if list.is_enumerated() || item.is_enumerated() {

@@ -7,6 +7,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::listed;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Stored;
+use crate::verbs::find::Sought;
 use crate::verbs::map::map;
 use crate::verbs::matches::same_exactly;
 use crate::verbs::shape::join;
@@ -92,10 +93,11 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
                     check_types(v, w)?;
                     Ok(Value::longs(find::positions(context, v, w)?))
                 }
-                Value::Vector(Vector { items: Items::List(_), .. }) if deep => {
-                    let Value::Vector(w) = &y else { return Err(type_error()) };
-                    Ok(Value::longs(find::positions(context, v, w)?))
-                }
+                Value::Vector(w) if deep && matches!(w.items, Items::List(_)) => match find::sought(v, &y) {
+                    Sought::Item => Ok(Value::Long(find::position(&x, &y)?.unwrap_or(x.count()) as i64)),
+                    Sought::Items => Ok(Value::longs(find::positions(context, v, w)?)),
+                    Sought::Deeper => map(context, &y, |c, item| find_in(c, x.clone(), item)),
+                },
                 Value::Vector(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
                 Value::Dict(_) | Value::Table(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
                 item => {
@@ -147,15 +149,14 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             if deep_x && a.is_empty() && !b.is_empty() {
                 return Ok(Value::bools(Vec::new()));
             }
-            if deep_y && !b.is_empty() && depth(&x) <= depth(&b.items.get(0)) {
-                // As deep as the items of the right side: searched for as one item.
-                return Ok(Value::Bool(find::position(&y, &x)?.is_some()));
+            match find::sought(b, &x) {
+                Sought::Item => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
+                Sought::Items if !deep_x || deep_y => {
+                    let at = find::positions(context, b, a)?;
+                    Ok(Value::bools(blocks::map(&at, |p| found(p, b.len()))))
+                }
+                _ => map(context, &x, |c, item| in_(c, item, y.clone())),
             }
-            if deep_x && !deep_y {
-                return map(context, &x, |c, item| in_(c, item, y.clone()));
-            }
-            let at = find::positions(context, b, a)?;
-            Ok(Value::bools(blocks::map(&at, |p| found(p, b.len()))))
         }
         (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),
         (Value::Table(_), _) => Err(type_error()),
@@ -165,19 +166,6 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ => Ok(Value::Bool(same_exactly(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
     }
-}
-
-/// Nesting depth of a list, judging by first items.
-fn depth(x: &Value) -> usize {
-    let (mut depth, mut at) = (0, x.clone());
-    while let Value::Vector(v) = &at {
-        depth += 1;
-        if !matches!(v.items, Items::List(_)) || v.is_empty() || depth > 64 {
-            break;
-        }
-        at = v.items.get(0);
-    }
-    depth
 }
 
 /// `x within y`: between two bounds, inclusive.
