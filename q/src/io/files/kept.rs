@@ -212,6 +212,9 @@ pub(crate) fn rsave(context: &mut Context, x: Value) -> Result {
 
 /// `rload x`: loads a splayed table into the global of its name.
 pub(crate) fn rload(context: &mut Context, x: Value) -> Result {
+    if let Value::Vector(_) = x {
+        return crate::verbs::map::map(context, &x, rload);
+    }
     let file = path(context, &x)?;
     let (name, _) = stem(&file)?;
     let value = get(context, &file)?;
