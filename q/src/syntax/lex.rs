@@ -279,7 +279,9 @@ impl Lexer<'_> {
             self.at += 1;
             let from = self.at;
             let mut path = false;
-            while is_name(self.peek(0)) || self.peek(0) == b':' || (path && self.peek(0) == b'/') {
+            // No name starts with an underscore: after the null symbol it drops.
+            let is_null = self.peek(0) == b'_';
+            while !is_null && (is_name(self.peek(0)) || self.peek(0) == b':' || (path && self.peek(0) == b'/')) {
                 path |= self.peek(0) == b':';
                 self.at += 1;
             }
