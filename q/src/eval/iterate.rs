@@ -145,8 +145,11 @@ fn each_of(context: &mut Context, f: &Value, left: bool, x: &Value, y: &Value) -
             if left { each_of(context, f, left, &d.values, y)? } else { each_of(context, f, left, x, &d.values)? };
         return Ok(Value::dict(d.keys.clone(), values));
     }
-    if over.is_scalar() || over.count() == 0 {
+    if over.is_scalar() {
         return map(context, over, |c, _| c.call2(f, x.clone(), y.clone()));
+    }
+    if over.count() == 0 {
+        return Ok(Value::empty());
     }
     let given = if left { [Given::Item(x), Given::Fixed(y)] } else { [Given::Fixed(x), Given::Item(y)] };
     side_by_side(context, f, &given, over.count())
