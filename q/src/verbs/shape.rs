@@ -3,6 +3,7 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
+use crate::runtime::op::Op;
 use crate::runtime::values::{Result, listed, type_error};
 use crate::verbs::above::Stored;
 use crate::verbs::index;
@@ -371,6 +372,21 @@ pub(crate) fn fills(context: &mut Context, x: Value) -> Result {
                 columns.push(fills(context, c.clone().into())?.into_vector().ok_or_else(type_error)?);
             }
             Ok(Value::table(Table::new(t.names.clone(), columns)))
+        }
+        // Rows that are lists are filled item by item.
+        Value::Vector(Vector { items: Items::List(l), .. }) if l.iter().any(|row| !row.is_scalar()) => {
+            let mut rows = limits::list(l.len())?;
+            let mut above: Option<Value> = None;
+            for row in l.iter() {
+                context.tick()?;
+                let filled = match above {
+                    Some(above) => crate::verbs::arith::atomic(context, Op::Fill, &above, row)?,
+                    None => row.clone(),
+                };
+                rows.push(filled.clone());
+                above = Some(filled);
+            }
+            Ok(Value::collapse(rows))
         }
         Value::Vector(_) => {
             let nulls = crate::verbs::monads::null(context, x.clone())?;
