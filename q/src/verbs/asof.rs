@@ -13,9 +13,10 @@ use crate::verbs::rows::key_by;
 use crate::verbs::tables::flat;
 use crate::verbs::{find, index};
 use columns::kernel::asof::{NONE, Side, Stretch, close, stretch};
+use columns::kernel::blocks;
 use columns::kernel::num::Int;
 use columns::kernel::partial::section_rows;
-use columns::table::{Items, Raw, Sym, Table, Value, Vector, symbol};
+use columns::table::{Attr, Items, Raw, Sym, Table, Value, Vector, symbol};
 use std::cmp::Ordering;
 
 /// Rows of the right table by key, in order within each key; and for each row of the left the index of its key, past the
@@ -50,12 +51,19 @@ impl ByKey {
     }
 }
 
-/// Merge join of two tables sorted by time, with one key, in sections. `Ok(None)` if the times do not ascend.
+/// Merge join of two tables sorted by time, with one key, in sections; `is_sorted` if the right one is known to be. `Ok(None)` if the times
+/// do not ascend.
 fn in_order<T: Int>(
     allowance: &Allowance,
     left: Side<'_, Sym, T>,
     right: Side<'_, Sym, T>,
+    is_sorted: bool,
 ) -> std::result::Result<Option<Vec<u32>>, QError> {
+    // The sections below read no row after the last time of the left table. In a parted table, whose times ascend within each symbol only,
+    // such a row may be the one sought.
+    if !is_sorted && !blocks::is_sorted(right.times, |a, b| a <= b) {
+        return Ok(None);
+    }
     let places = symbol::usage().symbols as usize + 1;
     let place = |key: Sym| key.0 as usize;
     let (rows, size) = (left.times.len(), section_rows(places));
@@ -109,12 +117,13 @@ fn by_symbol(
     if symbol::usage().symbols > 1 << 20 || left.1.items.type_number() != right.1.items.type_number() {
         return Ok(None);
     }
+    let is_sorted = right.1.attr == Attr::Sorted;
     match (left.1.items.raw(), right.1.items.raw()) {
         (Raw::I64(a), Raw::I64(b)) => {
-            in_order(&context.allowance, Side { keys: x, times: a }, Side { keys: y, times: b })
+            in_order(&context.allowance, Side { keys: x, times: a }, Side { keys: y, times: b }, is_sorted)
         }
         (Raw::I32(a), Raw::I32(b)) => {
-            in_order(&context.allowance, Side { keys: x, times: a }, Side { keys: y, times: b })
+            in_order(&context.allowance, Side { keys: x, times: a }, Side { keys: y, times: b }, is_sorted)
         }
         _ => Ok(None),
     }
