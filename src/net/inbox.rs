@@ -48,10 +48,14 @@ pub enum Next {
 
 #[derive(Default)]
 struct State {
-    answers: VecDeque<Incoming>,
+    /// Responses, each with the number of messages that arrived before it.
+    answers: VecDeque<(u64, Incoming)>,
     /// Responses still to arrive whose requests were abandoned (timeout or Ctrl-C).
     given_up: usize,
-    messages: VecDeque<Message>,
+    /// Messages, each with the number of those that arrived before it.
+    messages: VecDeque<(u64, Message)>,
+    /// Messages that have arrived on the connection.
+    arrived: u64,
     bytes: usize,
     /// Evaluations that have sent an async message; incoming async messages are reserved for them until they end.
     holds: usize,
@@ -63,11 +67,21 @@ impl State {
         self.messages.len() >= MAX_MESSAGES || self.bytes >= MAX_BYTES
     }
 
-    fn take(&mut self, wanted: impl Fn(&Message) -> bool) -> Option<Message> {
-        let at = self.messages.iter().position(wanted)?;
-        let message = self.messages.remove(at)?;
+    fn take(&mut self, wanted: impl Fn(u64, &Message) -> bool) -> Option<Message> {
+        let at = self.messages.iter().position(|(arrived, message)| wanted(*arrived, message))?;
+        let (_, message) = self.messages.remove(at)?;
         self.bytes = less!(self.bytes, message.body.len());
         Some(message)
+    }
+
+    /// Takes the first message to evaluate that arrived before this number of messages had.
+    fn take_before(&mut self, end: u64) -> Option<Message> {
+        let held = self.holds > 0;
+        self.take(|arrived, message| arrived < end && (!held || message.kind == MessageKind::Sync))
+    }
+
+    fn take_answer(&mut self) -> Option<Incoming> {
+        self.answers.pop_front().map(|(_, answer)| answer)
     }
 }
 
@@ -99,7 +113,10 @@ impl Inbox {
         let mut state = self.state();
         match state.given_up.checked_sub(1) {
             Some(left) => state.given_up = left,
-            None => state.answers.push_back(answer),
+            None => {
+                let after = state.arrived;
+                state.answers.push_back((after, answer));
+            }
         }
         drop(state);
         self.changed.notify_all();
@@ -109,7 +126,9 @@ impl Inbox {
     pub fn put(&self, message: Message) -> bool {
         let mut state = self.state();
         state.bytes = state.bytes.saturating_add(message.body.len());
-        state.messages.push_back(message);
+        let arrived = state.arrived;
+        state.arrived = arrived.saturating_add(1);
+        state.messages.push_back((arrived, message));
         let full = state.is_full();
         drop(state);
         self.changed.notify_all();
@@ -144,10 +163,7 @@ impl Inbox {
 
     /// Takes the next message to evaluate.
     pub fn take(&self) -> Option<Message> {
-        let mut state = self.state();
-        let held = state.holds > 0;
-        let taken = state.take(|message| !held || message.kind == MessageKind::Sync);
-        drop(state);
+        let taken = self.state().take_before(u64::MAX);
         self.changed.notify_all();
         taken
     }
@@ -157,7 +173,7 @@ impl Inbox {
     /// # Errors
     /// Why there is none.
     pub fn answer(&self, by: Option<Instant>) -> Result<Incoming, End> {
-        let found = self.wait(by, |state| state.answers.pop_front());
+        let found = self.wait(by, State::take_answer);
         if matches!(found, Err(End::Stopped)) {
             let mut state = self.state();
             state.given_up = state.given_up.saturating_add(1);
@@ -165,17 +181,16 @@ impl Inbox {
         found
     }
 
-    /// Waits for the response to the last sync request, or for a message to evaluate before it.
+    /// Waits for the response to the last sync request, or for a message to evaluate before it. As in kdb+, the order is that of
+    /// arrival: the peer may have asked something before it responded, and wait for that.
     ///
     /// # Errors
     /// Why there is none.
     pub fn reply(&self, by: Option<Instant>) -> Result<Next, End> {
-        let found = self.wait(by, |state| match state.answers.pop_front() {
-            Some(answer) => Some(Next::Answer(answer)),
-            None => {
-                let held = state.holds > 0;
-                state.take(|message| !held || message.kind == MessageKind::Sync).map(Next::Message)
-            }
+        let found = self.wait(by, |state| {
+            let end = state.answers.front().map_or(u64::MAX, |(after, _)| *after);
+            let message = state.take_before(end).map(Next::Message);
+            message.or_else(|| state.take_answer().map(Next::Answer))
         });
         if matches!(found, Err(End::Stopped)) {
             let mut state = self.state();
@@ -189,7 +204,7 @@ impl Inbox {
     /// # Errors
     /// Why there is none.
     pub fn next(&self, by: Option<Instant>) -> Result<Incoming, End> {
-        let found = self.wait(by, |state| state.take(|message| message.kind == MessageKind::Async))?;
+        let found = self.wait(by, |state| state.take(|_, message| message.kind == MessageKind::Async))?;
         let header = proto::Header {
             endian: found.endian,
             kind: found.kind,
@@ -277,14 +292,36 @@ mod tests {
         assert_eq!(taken(&inbox).as_deref(), Some(&b"six"[..]));
     }
 
+    fn response(body: &[u8]) -> Incoming {
+        let (endian, kind, compression) = (Endian::Little, MessageKind::Response, proto::Compression::None);
+        Incoming { header: proto::Header { endian, kind, compression, total_bytes: 0 }, body: body.to_vec() }
+    }
+
+    #[test]
+    fn what_arrived_before_a_response_is_evaluated_before_it() {
+        let inbox = Inbox::default();
+        inbox.put(message(MessageKind::Async, b"one"));
+        inbox.put(message(MessageKind::Sync, b"two"));
+        inbox.put_answer(response(b"three"));
+        inbox.put(message(MessageKind::Sync, b"four"));
+        let next = || match inbox.reply(None) {
+            Ok(Next::Message(message)) => (false, message.body),
+            Ok(Next::Answer(answer)) => (true, answer.body),
+            Err(end) => panic!("{end:?}"),
+        };
+        assert_eq!(
+            [next(), next(), next()],
+            [(false, b"one".to_vec()), (false, b"two".to_vec()), (true, b"three".to_vec())]
+        );
+        assert_eq!(taken(&inbox).as_deref(), Some(&b"four"[..]));
+    }
+
     #[test]
     fn an_answer_that_was_given_up_is_not_the_next_ones() {
         let inbox = Inbox::default();
         assert_eq!(inbox.answer(Some(Instant::now())).err(), Some(End::Stopped));
-        let (endian, kind, compression) = (Endian::Little, MessageKind::Response, proto::Compression::None);
-        let header = proto::Header { endian, kind, compression, total_bytes: 0 };
-        inbox.put_answer(Incoming { header, body: b"late".to_vec() });
-        inbox.put_answer(Incoming { header, body: b"mine".to_vec() });
+        inbox.put_answer(response(b"late"));
+        inbox.put_answer(response(b"mine"));
         assert_eq!(inbox.answer(None).map(|answer| answer.body), Ok(b"mine".to_vec()));
         inbox.end(End::Malformed("badmsg"));
         assert_eq!(inbox.answer(None).err(), Some(End::Malformed("badmsg")));
