@@ -36,7 +36,7 @@ pub(crate) fn named(context: &Context, name: Sym) -> Result<Sym, QError> {
     resolve::qualify(name, space)
 }
 
-/// Returns the value of the global that a symbol names; without one in the current namespace, that of the root.
+/// Returns the value of the global that a symbol names, or of q's own name.
 pub(crate) fn value_named(context: &mut Context, name: Sym) -> Result<Value, QError> {
     let full = crate::verbs::tables::located(context, name)?;
     context.global(full)

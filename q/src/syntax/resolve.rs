@@ -140,10 +140,13 @@ pub(crate) fn walk(node: &Node, look: &mut impl FnMut(&Node)) {
     }
 }
 
+/// The variable among q's own words, which every namespace sees.
+const WORD: &[u8] = b"csv";
+
 /// A global's full name as seen from `namespace`.
 pub fn qualify(name: Sym, namespace: Sym) -> Result<Sym, QError> {
     let plain = text(name);
-    if namespace == Sym::NULL || plain.first() == Some(&b'.') {
+    if namespace == Sym::NULL || plain.first() == Some(&b'.') || plain == WORD {
         return Ok(name);
     }
     symbol(&[text(namespace), b".", plain].concat())

@@ -63,10 +63,12 @@ pub(crate) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
     }
 }
 
-/// The global that a symbol names: one of the current namespace, or without it one of the root.
+/// The global that a symbol names: one of the current namespace, never of the root, as TorQ's settings with defaults need it. A name that is
+/// neither may be q's own.
 pub(crate) fn located(context: &Context, name: Sym) -> std::result::Result<Sym, QError> {
     let full = context.named(name)?;
-    Ok(if full != name && context.host.global(full).is_some() { full } else { name })
+    let is_global = |name: Sym| context.host.global(name).is_some();
+    Ok(if full == name || is_global(full) || is_global(name) { full } else { name })
 }
 
 /// Returns the value of a global that should be a table.
