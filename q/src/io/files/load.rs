@@ -43,38 +43,31 @@ fn source(context: &Context, y: &Value) -> std::result::Result<(Vec<u8>, bool), 
     }
 }
 
-/// Fields of one record; quotes protect delimiters, and a doubled quote stands for one, also before text without quotes.
+/// Fields of one record; quotes protect delimiters, and a doubled quote stands for one, also before text without quotes. A field that begins
+/// with a quote may close it and open it again, as in kdb+; in any other field quotes are text.
 fn fields(line: &[u8], delimiter: u8) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     let mut at = 0;
     loop {
         let mut field = Vec::new();
         let is_text = |c: &u8| *c != delimiter && *c != b'"';
-        if line.get(at..at + 2) == Some(b"\"\"") && line.get(at + 2).is_some_and(is_text) {
+        let is_doubled = line.get(at..at + 2) == Some(b"\"\"") && line.get(at + 2).is_some_and(is_text);
+        if is_doubled {
             field.push(b'"');
             at += 2;
-        } else if line.get(at) == Some(&b'"') {
-            at += 1;
-            loop {
-                match (line.get(at), line.get(at + 1)) {
-                    (Some(b'"'), Some(b'"')) => {
-                        field.push(b'"');
-                        at += 2;
-                    }
-                    (Some(b'"') | None, _) => {
-                        at += 1;
-                        break;
-                    }
-                    (Some(c), _) => {
-                        field.push(*c);
-                        at += 1;
-                    }
-                }
-            }
         }
-        while let Some(c) = line.get(at).filter(|c| **c != delimiter) {
-            field.push(*c);
+        let has_quotes = !is_doubled && line.get(at) == Some(&b'"');
+        let mut is_open = false;
+        while let Some(c) = line.get(at).filter(|c| is_open || **c != delimiter) {
             at += 1;
+            if !has_quotes || *c != b'"' {
+                field.push(*c);
+            } else if is_open && line.get(at) == Some(&b'"') {
+                field.push(b'"');
+                at += 1;
+            } else {
+                is_open = !is_open;
+            }
         }
         out.push(field);
         if at >= line.len() {
