@@ -13,6 +13,7 @@ use crate::verbs::{format, tok};
 use columns::table::function::Function;
 use columns::table::symbol::{intern, text};
 use columns::table::{Items, Sym, Table, Value, Vector};
+use proto::types;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -46,11 +47,11 @@ fn field_of(written: &[u8]) -> Option<(&'static str, i8)> {
     let parts: Vec<&[u8]> = written.split(|c| *c == b'.').collect();
     match &parts[..] {
         [y, m, d] if y.len() == 4 && m.len() == 2 && d.len() == 2 && [y, m, d].iter().all(|p| digits(p)) => {
-            Some(("date", 14))
+            Some(("date", types::DATE))
         }
-        [y, m] if y.len() == 4 && m.len() == 2 && digits(y) && digits(m) => Some(("month", 13)),
-        [n] if n.len() == 4 && digits(n) => Some(("year", 6)),
-        [n] if digits(n) => Some(("int", 6)),
+        [y, m] if y.len() == 4 && m.len() == 2 && digits(y) && digits(m) => Some(("month", types::MONTH)),
+        [n] if n.len() == 4 && digits(n) => Some(("year", types::LONG)),
+        [n] if digits(n) => Some(("int", types::LONG)),
         _ => None,
     }
 }
@@ -160,8 +161,9 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
         };
     };
     let number = |(value, _): &(Value, PathBuf)| match value {
-        Value::Date(d) | Value::Month(d) | Value::Int(d) => *d,
-        _ => i32::MIN,
+        Value::Date(d) | Value::Month(d) => i64::from(*d),
+        Value::Long(n) => *n,
+        _ => i64::MIN,
     };
     all.sort_by_key(number);
     // Whether every partition is in one segment.
