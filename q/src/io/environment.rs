@@ -180,15 +180,17 @@ pub(crate) fn gtime(context: &mut Context, x: Value) -> Result {
     shifted(context, &x, crate::runtime::op::Op::Arithmetic(columns::kernel::zip::Arithmetic::Subtract))
 }
 
-/// `.Q.w x`: memory statistics by name.
+/// `.Q.w x`: memory statistics by name; those of `\w` and `\w 0`, but `wmax` is what this evaluation may use.
 pub(crate) fn q_w(context: &mut Context, _: Value) -> Result {
     let used = columns::sys::allocated::thread_bytes().max(0);
     let limit = i64::try_from(context.allowance.limits().memory_bytes).unwrap_or(i64::MAX);
+    let physical = i64::try_from(columns::sys::memory::Sources::default().memory().map_or(0, |m| m.total_bytes));
+    let physical = physical.unwrap_or(i64::MAX);
     let usage = symbol::usage();
     let (symbols, bytes) = (usage.symbols, usage.bytes());
     let names = ["used", "heap", "peak", "wmax", "mmap", "mphy", "syms", "symw"].map(crate::syntax::prims::name);
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let values = vec![used, used, used, limit, 0, 0, signed(symbols), signed(bytes)];
+    let values = vec![used, used, used, limit, 0, physical, signed(symbols), signed(bytes)];
     Ok(Value::dict(Value::symbols(Vec::<Sym>::from(names)), Value::longs(values)))
 }
 

@@ -202,7 +202,10 @@ pub(crate) fn xrank(context: &mut Context, x: Value, y: Value) -> Result {
 
 /// `` `a`b xasc t `` of a table or of a table's name.
 fn by_names(context: &mut Context, x: Value, y: Value, descending: bool) -> Result {
-    let names: Vec<Sym> = x.as_symbols().ok_or_else(type_error)?.to_vec();
+    let names: Vec<Sym> = crate::verbs::tables::names(&x)?.to_vec();
+    if names.is_empty() {
+        return Ok(y);
+    }
     if let Value::Sym(name) = y
         && crate::runtime::paths::is_path(name)
     {

@@ -229,12 +229,17 @@ pub(crate) fn xkey(context: &mut Context, x: Value, y: Value) -> Result {
         return Ok(Value::Sym(name));
     }
     let (t, _) = flat(context, &y)?;
-    if x.count() == 0 {
-        return Ok(Value::Table(t));
-    }
-    let names = x.as_symbols().ok_or_else(type_error)?;
+    let names = names(&x)?;
     let ordered = first_columns(&t, names)?;
     key_by(names.len(), &ordered)
+}
+
+/// Names of columns; the empty list, of any type, names none.
+pub(crate) fn names(x: &Value) -> std::result::Result<&[Sym], QError> {
+    match x {
+        Value::Vector(v) if v.is_empty() => Ok(&[]),
+        x => x.as_symbols().ok_or_else(type_error),
+    }
 }
 
 /// Returns the table with these columns first.
@@ -259,7 +264,7 @@ pub(crate) fn xcols(context: &mut Context, x: Value, y: Value) -> Result {
     if let Value::Dict(d) = &y
         && let Some(keys) = d.keys.as_symbols()
     {
-        let mut order = x.as_symbols().ok_or_else(type_error)?.to_vec();
+        let mut order = names(&x)?.to_vec();
         let front: std::collections::HashSet<Sym> = order.iter().copied().collect();
         order.extend(keys.iter().filter(|key| !front.contains(key)));
         let values = order.iter().map(|key| context.apply(&y, vec![Value::Sym(*key)]));
@@ -267,7 +272,7 @@ pub(crate) fn xcols(context: &mut Context, x: Value, y: Value) -> Result {
         return Ok(Value::dict(Value::symbols(order), values));
     }
     let (t, _) = flat(context, &y)?;
-    Ok(Value::table(first_columns(&t, x.as_symbols().ok_or_else(type_error)?)?))
+    Ok(Value::table(first_columns(&t, names(&x)?)?))
 }
 
 /// `x xcol y`: new names from the left, or by a dictionary.
@@ -276,17 +281,15 @@ pub(crate) fn xcol(context: &mut Context, x: Value, y: Value) -> Result {
     let mut out = (*t).clone();
     match &x {
         Value::Dict(d) => {
-            let (old, new) =
-                (d.keys.as_symbols().ok_or_else(type_error)?, d.values.as_symbols().ok_or_else(type_error)?);
-            for (old, new) in old.iter().zip(new) {
+            for (old, new) in names(&d.keys)?.iter().zip(names(&d.values)?) {
                 let at = limits::place(&out.names, *old)?.ok_or(QError::named("length"))?;
                 if let Some(name) = out.names.get_mut(at) {
                     *name = *new;
                 }
             }
         }
-        names => {
-            let names = names.as_symbols().ok_or_else(type_error)?;
+        given => {
+            let names = names(given)?;
             if names.len() > out.names.len() {
                 return Err(QError::named("length"));
             }
