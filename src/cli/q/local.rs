@@ -491,7 +491,7 @@ impl Console {
         let code = session.take_exit().unwrap_or(i32::from(failed));
         if let Some(handler) = handler(session, ".z.exit") {
             let limits = session.limits();
-            let result = signals::evaluating(|| apply(session, &handler, &[Value::Long(i64::from(code))], &limits));
+            let result = signals::evaluating(|| apply(session, &handler, &[Value::Int(code)], &limits));
             self.failed(session, result.map(drop));
         }
         // `.z.exit` may have called `exit` with another code.

@@ -101,6 +101,10 @@ impl Console {
             }
             session.begin_message(kind == MessageKind::Sync);
             let result = self.request(session, handle, kind, (&body, endian), &limits);
+            if session.exited().is_some() {
+                // As in kdb+, a request that ends the process gets no response: its connection closes.
+                return;
+            }
             let deferred = session.has_deferred();
             // Before the response is sent, so that the loop already has any handlers the message set.
             self.note_handlers(session);
