@@ -51,7 +51,7 @@ pub fn await_end(id: u32) -> io::Result<()> {
 const LOOK_FIRST: Duration = Duration::from_micros(100);
 const LOOK_LAST: Duration = Duration::from_millis(10);
 
-/// Runs a command to its end and returns its output. Calls `goes_on` repeatedly with the number of output bytes so far;
+/// Runs a command to its end and returns its output, without that of processes that it leaves in the background. Calls `goes_on` repeatedly with the number of output bytes so far;
 /// if it returns false, kills the process group of the child and returns `None`.
 ///
 /// # Errors
@@ -69,21 +69,21 @@ pub fn output(command: &mut Command, mut goes_on: impl FnMut(usize) -> bool) -> 
 
 fn take_output(child: &mut Child, goes_on: &mut impl FnMut(usize) -> bool) -> io::Result<Option<Output>> {
     let (mut out, mut error) = (child.stdout.take(), child.stderr.take());
-    out.as_ref().map(never_blocks).transpose()?;
-    error.as_ref().map(never_blocks).transpose()?;
+    out.as_ref().map(|pipe| blocks(pipe, false)).transpose()?;
+    error.as_ref().map(|pipe| blocks(pipe, false)).transpose()?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut look = LOOK_FIRST;
     loop {
         let before = stdout.len() + stderr.len();
+        // Before the pipes are read: they hold all that a child that has ended has written.
+        if let Some(status) = child.try_wait()? {
+            take_rest(out, &mut stdout)?;
+            take_rest(error, &mut stderr)?;
+            return Ok(Some(Output { status, stdout, stderr }));
+        }
         take_part(&mut out, &mut stdout)?;
         take_part(&mut error, &mut stderr)?;
         let held = stdout.len() + stderr.len();
-        if out.is_none()
-            && error.is_none()
-            && let Some(status) = child.try_wait()?
-        {
-            return Ok(Some(Output { status, stdout, stderr }));
-        }
         if !goes_on(held) {
             return Ok(None);
         }
@@ -96,9 +96,26 @@ fn take_output(child: &mut Child, goes_on: &mut impl FnMut(usize) -> bool) -> io
     }
 }
 
-fn never_blocks(pipe: &impl AsFd) -> io::Result<()> {
+/// Reads what a pipe holds now. Processes that the child has left in the background may write to it later: that is read and dropped, because
+/// a closed pipe would end them.
+fn take_rest<R: Read + AsFd + Send + 'static>(mut pipe: Option<R>, held: &mut Vec<u8>) -> io::Result<()> {
+    let waiting = pipe.as_ref().map(rustix::io::ioctl_fionread).transpose()?.unwrap_or(0);
+    let end = held.len().saturating_add(usize::try_from(waiting).unwrap_or(usize::MAX));
+    while pipe.is_some() && held.len() < end {
+        take_part(&mut pipe, held)?;
+    }
+    take_part(&mut pipe, held)?;
+    let Some(mut open) = pipe else { return Ok(()) };
+    blocks(&open, true)?;
+    let drain = super::stack::thread("drain".into()).spawn(move || io::copy(&mut open, &mut io::sink()));
+    drain.map(drop)
+}
+
+fn blocks(pipe: &impl AsFd, waits: bool) -> io::Result<()> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    Ok(fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?)
+    let mut flags = fcntl_getfl(pipe)?;
+    flags.set(OFlags::NONBLOCK, !waits);
+    Ok(fcntl_setfl(pipe, flags)?)
 }
 
 /// Reads what a pipe holds now, at most 16 KiB. Sets `pipe` to `None` at its end.
@@ -152,6 +169,19 @@ mod tests {
         let quiet =
             output(&mut shell("exec >&- 2>&-; sleep 0.05; exit 4"), |_| true).expect("it runs").expect("its end");
         assert_eq!(quiet.status.code(), Some(4));
+    }
+
+    #[test]
+    fn processes_in_the_background_are_not_waited_for_and_live_on() {
+        let mark = std::env::temp_dir().join(format!("elastick-child-{}", std::process::id()));
+        let text = format!("(sleep 0.2; echo late; echo > {}) & echo now", mark.display());
+        let all = output(&mut shell(&text), |_| true).expect("it runs").expect("its end");
+        assert_eq!(all.stdout, b"now\n");
+        assert!(!mark.exists());
+        while !mark.exists() {
+            std::thread::yield_now();
+        }
+        std::fs::remove_file(mark).expect("it was written");
     }
 
     #[test]
