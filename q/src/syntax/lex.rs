@@ -3,7 +3,7 @@
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::time::is_digit;
-use crate::syntax::literal;
+use crate::syntax::{literal, prims};
 use columns::sys::budget::BLOCK;
 use columns::table::function::Iterator;
 use columns::table::symbol::intern_name as intern;
@@ -124,14 +124,13 @@ impl Lexer<'_> {
         self.language == Language::K && self.at == start + 1
     }
 
-    /// Whether what ends here is a value in parentheses: `(+).reverse` applies it, and names nothing; `("off";"on").log.enabled` indexes it
-    /// by a name with its namespace.
+    /// Whether a dot here is the operator: before a keyword after a value in parentheses. `(+).reverse` applies the value and names nothing;
+    /// `("off";"on").log.enabled` and ``(f).proc`file`` apply it to a name.
     fn follows_value(&self) -> bool {
         let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
         let word = self.text.get(self.at + 1..).unwrap_or_default();
-        let ends = word.iter().position(|c| !is_name(*c) || *c == b'.').unwrap_or(word.len());
-        let has_namespace = word.get(ends) == Some(&b'.') && word.get(ends + 1).is_some_and(|c| is_name_start(*c));
-        self.at > self.first && before == Some(&b')') && !has_namespace
+        let word = word.split(|c| !is_name(*c)).next().unwrap_or_default();
+        self.at > self.first && before == Some(&b')') && prims::keyword(word).is_some()
     }
 
     fn number_starts(&self) -> bool {
