@@ -1,21 +1,16 @@
 """TorQ with its finance starter pack on `elastick q`: processes find each other, the feed is published, checked and summed, the gateway answers, and
 the end of the day is written and loaded."""
 
-import os
 import pathlib
 import shutil
-import subprocess
 import unittest
-from datetime import datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
 
 from harness import kdb
 from harness.client import KdbError
-from harness.process import DEADLINE_S, binary, reserve_port
+from harness.process import DEADLINE_S, reserve_port
 from harness.scene import Scene
+from harness.torq import DATA_FOLDERS, PACK, PROGRAMS, environment, write_zones
 
-PROGRAMS = pathlib.Path(__file__).parents[3] / "shared" / "kdb" / "programs"
-PACK = PROGRAMS / "torq-finance-starter-pack"
 # Name: type, script (of TorQ's code, the pack's, or a database), options. In the order of the start.
 PROCESSES = {
     "discovery1": ("discovery", "{code}/processes/discovery.q", ""),
@@ -32,17 +27,6 @@ PROCESSES = {
 START_S = 2 * DEADLINE_S
 
 
-def zone_changes(name):
-    """Rows of TorQ's table of time zones: each change of a zone's offset, in seconds."""
-    zone, before, at = ZoneInfo(name), None, datetime(2020, 1, 1, tzinfo=timezone.utc)
-    while at.year < 2030:
-        offset = int(at.astimezone(zone).utcoffset().total_seconds())
-        if offset != before:
-            yield f"{name},{at:%Y.%m.%dD%H:%M:%S},{offset}"
-            before = offset
-        at += timedelta(hours=1)
-
-
 @unittest.skipUnless(PACK.exists(), f"{PACK} is missing")
 class StarterPack(Scene):
     def setUp(self):
@@ -51,44 +35,23 @@ class StarterPack(Scene):
         self.paths = {"code": self.home / "code", "app": self.home / "app", "data": self.home / "data"}
         shutil.copytree(PROGRAMS / "torq", self.home)
         shutil.copytree(PACK, self.paths["app"])
-        for folder in ("logs", "hdb", "wdbhdb", "tplogs"):
+        for folder in DATA_FOLDERS:
             (self.paths["data"] / folder).mkdir(parents=True)
         self.ports = {name: reserve_port() for name in PROCESSES}
         self.write_processes(PROCESSES)
-        self.write_zones()
+        write_zones(self.home)
 
     def write_processes(self, names):
         rows = [f"localhost,{self.ports[name]},{PROCESSES[name][0]},{name},,1,0,,,,1,,q" for name in names]
         header = "host,port,proctype,procname,U,localtime,g,T,w,load,startwithall,extras,qcmd"
         (self.paths["app"] / "appconfig" / "process.csv").write_text("\n".join([header, *rows, ""]))
 
-    def write_zones(self):
-        zones = self.home / "zones.csv"
-        rows = [row for name in ("GMT", "Europe/London") for row in zone_changes(name)]
-        zones.write_text("\n".join(["timezoneID,gmtDateTime,offset", *rows, ""]))
-        script = self.home / "zones.q"
-        script.write_text(
-            f't:("SPJ";enlist",")0:hsym`$"{zones}"\n'
-            "t:delete offset from update adjustment:`timespan$1000000000*offset from t\n"
-            "t:update`g#timezoneID from`gmtDateTime xasc update localDateTime:gmtDateTime+adjustment from t\n"
-            f'(hsym`$"{self.home}/config/tzinfo")set t\n'
-            "exit 0\n"
-        )
-        subprocess.run([binary(), "q", script], stdin=subprocess.DEVNULL, check=True, timeout=DEADLINE_S)
-
     def launch(self, name, *more):
         kind, script, options = PROCESSES[name]
         app, data = self.paths["app"], self.paths["data"]
-        environment = {
-            "TORQHOME": self.home, "TORQAPPHOME": app, "TORQDATAHOME": data, "KDBCONFIG": self.home / "config", "KDBCODE": self.paths["code"],
-            "KDBTESTS": self.home / "tests", "KDBLOG": data / "logs", "KDBHTML": self.home / "html", "KDBLIB": self.home / "lib",
-            "KDBHDB": data / "hdb", "KDBWDB": data / "wdbhdb", "KDBTPLOG": data / "tplogs", "KDBAPPCONFIG": app / "appconfig",
-            "KDBAPPCODE": app / "code", "KDBBASEPORT": self.ports["stp1"], "TORQPROCESSES": app / "appconfig" / "process.csv",
-            "USER": os.environ.get("USER", "torq"),
-        }  # fmt: skip
         arguments = ["q", self.home / "torq.q", "-procname", name, "-proctype", kind, "-stackid", self.ports["stp1"], "-localtime", 1]
         arguments += ["-load", script.format(**self.paths), *options.format(**self.paths).split(), "-p", self.ports[name], "-U", app / "appconfig" / "passwords" / "accesslist.txt", *more]
-        self.start(name, *arguments, **{key: str(value) for key, value in environment.items()})
+        self.start(name, *arguments, **environment(self.home, app, data, self.ports["stp1"]))
 
     def read(self, name, text):
         """Evaluates text in a process; `None` while it cannot be reached or signals an error."""
