@@ -9,7 +9,7 @@ import unittest
 
 from harness.client import Connection, KdbError
 from harness.kdb import chars
-from harness.process import binary, eventually
+from harness.process import binary, eventually, reserve_port
 from harness.terminal import Terminal
 
 
@@ -169,6 +169,13 @@ def piped(text, *arguments, directory=None):
 class Piped(unittest.TestCase):
     def test_a_handler_of_exit_may_exit_itself_and_nothing_is_said_of_it(self):
         self.assertEqual(piped('.z.exit:{-1"bye";exit 5}\nexit 3\n'), (5, "bye\n", ""))
+        self.assertEqual(piped(".z.exit:{-1 .Q.s1 x;}\nexit 3\n"), (3, "3i\n", ""))
+
+    def test_a_request_to_exit_gets_the_close_of_its_connection(self):
+        port = reserve_port()
+        server = subprocess.Popen([binary(), "q", "-p", str(port), "-u", "0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        asked = piped(f"while[0=h:@[hopen;{port};0];0]\n-1@[h;(exit;7);{{x}}];\nexit 0\n")
+        self.assertEqual((asked, server.wait(timeout=60)), ((0, "close\n", ""), 7))
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
