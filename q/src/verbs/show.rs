@@ -5,6 +5,7 @@ use crate::verbs::format::{clipped, clipped_cell};
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Table, Value, Vector};
 use proto::types;
+use std::cell::Cell;
 
 /// Returns a value's console output, each line with its newline; empty for the generic null.
 pub fn show(value: &Value, console: &Console) -> Vec<u8> {
@@ -180,8 +181,31 @@ fn pad(mut lines: Lines) -> Lines {
     lines
 }
 
+/// Levels of a list at which rows are aligned.
+const MAX_ALIGNED: usize = 4;
+
+/// Text within rows that is aligned: a list that holds another many times has far more than a console shows.
+const MAX_ALIGNED_BYTES: usize = 1 << 18;
+
+/// How much more is aligned, and the level of the list.
+#[derive(Clone, Copy)]
+struct Room<'a> {
+    left_bytes: &'a Cell<usize>,
+    level: usize,
+}
+
 /// Items of a list below one another; rows of equal length are aligned in columns.
 fn list_lines(items: &[Value], style: Style) -> Lines {
+    let left_bytes = Cell::new(MAX_ALIGNED_BYTES);
+    lines_of(items, style, usize::MAX, |row, wide| {
+        let level = if left_bytes.get() == 0 { MAX_ALIGNED } else { 1 };
+        row_cells(row, wide, style, Room { left_bytes: &left_bytes, level })
+    })
+}
+
+/// Items of a list; `cells` returns the first ones of a row that is aligned with the others, none if they are not shown. Columns that begin
+/// after `most` bytes are left out.
+fn lines_of(items: &[Value], style: Style, most: usize, cells: impl Fn(&Value, usize) -> Lines) -> Lines {
     let wide = match items.first() {
         Some(Value::Vector(v)) => v.len(),
         _ => 0,
@@ -192,9 +216,11 @@ fn list_lines(items: &[Value], style: Style) -> Lines {
         return items.iter().map(|i| style.line(i)).collect();
     }
     let wide = wide.min(style.wide + 1);
-    let rows: Vec<Lines> = items.iter().map(|row| row_cells(row, wide, style)).collect();
+    let rows: Vec<Lines> = items.iter().map(|row| cells(row, wide)).take_while(|cells| !cells.is_empty()).collect();
     let columns = (0..wide).map(|c| rows.iter().map(|row| row.get(c).cloned().unwrap_or_default()).collect()).collect();
-    join_columns(columns, items.len())
+    let mut lines = join_columns_within(columns, rows.len(), most);
+    lines.resize(items.len(), Vec::new());
+    lines
 }
 
 /// Rows of text, booleans or bytes are shown unaligned.
@@ -204,22 +230,51 @@ fn is_compact(rows: &[Value]) -> bool {
 }
 
 /// The first `wide` cells of a row of a matrix: atoms of general lists keep their type suffix, and items that form a matrix themselves
-/// are aligned within the row.
-fn row_cells(row: &Value, wide: usize, style: Style) -> Lines {
+/// are aligned within the row. Cells past the console's edge are blank.
+fn row_cells(row: &Value, wide: usize, style: Style, room: Room) -> Lines {
+    let inner = Room { level: room.level + 1, ..room };
     match row {
-        Value::Vector(Vector { items: Items::List(l), .. }) => {
-            // Cells beyond the console's edge widen those before it.
-            list_lines(l.get(..wide.max(MAX_CONSOLE)).unwrap_or(l), style)
+        Value::Vector(Vector { items: Items::List(l), .. }) if room.level < MAX_ALIGNED => {
+            let items = l.get(..wide).unwrap_or(l);
+            let cells = |row: &Value, wide| match room.left_bytes.get() {
+                0 => Lines::new(),
+                _ => row_cells(row, wide, style, inner),
+            };
+            visible(lines_of(items, style, style.wide, cells).into_iter(), style, room)
         }
-        other => (0..wide).map(|c| style.cell(&other.at(c))).collect(),
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            visible(l.iter().take(wide).map(|item| style.line(item)), style, room)
+        }
+        other => visible((0..wide).map(|c| style.cell(&other.at(c))), style, room),
     }
+}
+
+/// The cells of a row up to the console's edge.
+fn visible(cells: impl Iterator<Item = Vec<u8>>, style: Style, room: Room) -> Lines {
+    let mut bytes = 0;
+    let is_visible = |cell: &Vec<u8>| {
+        let begins = bytes;
+        bytes += cell.len() + 1;
+        begins <= style.wide
+    };
+    let shown = cells.take_while(is_visible).collect();
+    room.left_bytes.set(room.left_bytes.get().saturating_sub(bytes));
+    shown
 }
 
 /// Columns side by side, each as wide as its widest cell.
 fn join_columns(columns: Vec<Lines>, rows: usize) -> Lines {
+    join_columns_within(columns, rows, usize::MAX)
+}
+
+/// [`join_columns`] without those that begin after `most` bytes.
+fn join_columns_within(columns: Vec<Lines>, rows: usize, most: usize) -> Lines {
     let mut out: Lines = vec![Vec::new(); rows];
     let last = columns.len().saturating_sub(1);
     for (c, column) in columns.into_iter().enumerate() {
+        if out.first().is_some_and(|line| line.len() > most) {
+            break;
+        }
         let wide = widest(&column);
         for (line, cell) in out.iter_mut().zip(column) {
             let have = width(&cell);
