@@ -39,7 +39,7 @@ pub(crate) fn run(context: &mut Context, code: &Code, arguments: Vec<Value>) -> 
     run_in(context, code, &mut Frame { locals, is_owners: code.is_owners })
 }
 
-/// Evaluates code with the locals of a frame, which keeps what they are at the end.
+/// Evaluates code with the locals of a frame; the caller finds their final values in it.
 pub(crate) fn run_in(context: &mut Context, code: &Code, frame: &mut Frame) -> Result<Value, QError> {
     // The columns of the calling query are not in the lambda's scope.
     let scopes = std::mem::take(&mut context.scopes);

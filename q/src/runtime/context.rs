@@ -61,11 +61,11 @@ pub struct Context<'h> {
     pub(crate) viewing: Vec<usize>,
     /// Call stack, outermost first; below it is `text`.
     pub(crate) frames: Vec<Running>,
-    /// Traps that the evaluation is in: `@[f;x;handler]` and the like.
+    /// Number of traps (`@[f;x;handler]`, `.[f;x;handler]`, `.Q.trp`) around what is being evaluated: an error within one does not suspend.
     pub(crate) traps: usize,
     /// Position of the current application in the innermost text.
     pub(crate) at: u32,
-    /// Whether errors keep locals and arguments for the debugger.
+    /// Whether an error suspends the evaluation: [`Host::debugs`].
     pub(crate) debugs: bool,
     /// The text that the client sent.
     pub(crate) text: Vec<u8>,

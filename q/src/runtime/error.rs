@@ -178,7 +178,8 @@ impl QError {
         self.after(Suspension::Shown)
     }
 
-    /// An error that a debugger signals, and that ends the level of the call stack with this number, from 1.
+    /// The error of `'name` at the debugger: it ends the function at this depth of the call stack (1 is the outermost function), whose caller then
+    /// fails with it.
     pub(crate) fn from_debugger(name: Vec<u8>, level: usize) -> QError {
         QError::signal(name).after(Suspension::Ends(level))
     }
@@ -231,7 +232,7 @@ impl QError {
         self
     }
 
-    /// The scope at a level, 0 the innermost, of an error that has suspended an evaluation.
+    /// Locals and namespace of a level of the call stack, 0 the innermost. `None` for an error that has not suspended its evaluation.
     pub fn scope(&self, level: usize) -> Option<&Scope> {
         self.way.as_ref()?.scopes.get(level)
     }

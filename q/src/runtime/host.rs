@@ -241,7 +241,7 @@ pub trait Host {
         false
     }
 
-    /// Whether errors keep the locals of the lambdas that they unwind, for the debugger.
+    /// Whether an error in a function calls [`Host::suspend`].
     fn debugs(&self) -> bool {
         false
     }
@@ -419,8 +419,8 @@ pub trait Host {
 /// Signals that only the owner's thread can run the expression, see [`Host`]. Never leaves the process.
 pub const NEEDS_OWNER: QError = QError::named("needs owner");
 
-/// Whether a trap must let this error pass. Names that an expression makes (an undefined variable `stop`, a signal, another process's error)
-/// are owned: those are errors as any other.
+/// Whether a trap must not catch this error, because a limit of the evaluation has ended it. Limits use string constants. An undefined variable
+/// `stop`, `'wsfull` in a function and an error from another process have the same names in owned strings, and traps catch them.
 pub(crate) fn is_limit(error: &QError) -> bool {
     matches!(error.name, Cow::Borrowed(b"stop" | b"wsfull")) || *error == NEEDS_OWNER
 }

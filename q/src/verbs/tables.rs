@@ -63,8 +63,8 @@ pub(crate) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
     }
 }
 
-/// The global that a symbol names: one of the current namespace, never of the root, as TorQ's settings with defaults need it. A name that is
-/// neither may be q's own.
+/// The full name of the global that a symbol names: under `\d .space` that of the namespace, also where only the root has a global of this name.
+/// Otherwise the name as it is, which may be one of q's own.
 pub(crate) fn located(context: &Context, name: Sym) -> std::result::Result<Sym, QError> {
     let full = context.named(name)?;
     let is_global = |name: Sym| context.host.global(name).is_some();

@@ -58,7 +58,7 @@ impl Suspended {
     }
 
     /// Interprets a line: `` ` `` goes up, `.` down, `&` shows the frame, `.Q.bt[]` the stack, `:value` continues with a value in the place
-    /// of what failed, `'name` leaves the innermost frame with another error, `\` ends the evaluation.
+    /// of what failed, `'name` ends the innermost function with that error, `\` ends the evaluation.
     pub fn interpret(&mut self, line: &[u8]) -> DebugAction {
         match line.trim_ascii() {
             b"\\" => DebugAction::End(Resume::Abort),

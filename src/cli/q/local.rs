@@ -272,7 +272,7 @@ impl Console {
         let space = session.namespace();
         self.enter_frame(session);
         if self.terminal {
-            // Pasted lines belong together: those after the failed one were written for its result.
+            // The lines pasted after the failed one expect that it succeeds: they are dropped.
             self.pending.borrow_mut().clear();
         }
         let resume = signals::pausing(|| {
@@ -430,7 +430,7 @@ impl Console {
         let text = if in_k.is_empty() { text } else { &in_k[..] };
         let result = match (is_suspended, text) {
             (false, _) => self.evaluating(session, |session| session.line(text)),
-            // A command is the owner's own: the suspended evaluation does not get its rights.
+            // A command runs with the owner's rights. The suspended evaluation, which may be a client's code, keeps its own.
             (true, [b'\\', ..]) => session.apart(|session| {
                 session.set_caller(self.own.clone());
                 self.evaluating(session, |session| session.line(text))

@@ -24,7 +24,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The number of rows of a splayed table while an append writes more. kdb+ reads only the files that `.d` names.
+/// File in the directory of a splayed table while rows are appended: how many rows the table had before. kdb+ does not read it, because `.d` does
+/// not name it.
 const APPENDING: &str = ".appending";
 
 /// Type of a file of symbols.
@@ -45,7 +46,7 @@ enum Form {
     Symbols,
     /// Vectors of this type: their end offsets here, their items in the file beside.
     Nested { t: i8 },
-    /// References to objects in the file beside.
+    /// Offsets here, of objects in the file `NAME#` (a mapped list).
     Mapped,
     /// Written as a whole; what it holds, once it is read.
     Whole(Option<Vector>),
