@@ -3,7 +3,7 @@
 use crate::harness::{Directory, wait_for};
 use elastick::config::{Program, Settings};
 use elastick::env::Env;
-use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity, Notice};
+use elastick::fleet::{Capacity, Description, Fleet, FleetError, Identity};
 use elastick::net::message;
 use elastick::rdb::capacity;
 use elastick::rdb::ingest::{self, Ingest};
@@ -60,18 +60,6 @@ impl Fleet for Notes {
 
     fn ready(&mut self) -> Result<(), FleetError> {
         self.note(Asked::Ready);
-        Ok(())
-    }
-
-    fn protect(&mut self, _: bool) -> Result<(), FleetError> {
-        Ok(())
-    }
-
-    fn notice(&mut self) -> Result<Option<Notice>, FleetError> {
-        Ok(None)
-    }
-
-    fn released(&mut self) -> Result<(), FleetError> {
         Ok(())
     }
 

@@ -97,7 +97,7 @@ mod tests {
     fn it_beats_whatever_a_store_does() {
         let clock = Arc::new(SetClock::default());
         let detector = Arc::new(StallDetector::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_millis(1)));
-        let _beats = detector.start(&Threads).unwrap();
+        let _beats = detector.start(&Threads).expect("a thread");
         for ns in [900_000, 1_800_000, 2_700_000] {
             clock.0.store(ns, Ordering::SeqCst);
             while detector.beat_ns.load(Ordering::SeqCst) != ns {
