@@ -51,6 +51,14 @@ impl Url {
         Url::parse(text, ("http", 80), ("https", 443))
     }
 
+    /// Parses a `ws://` or `wss://` address.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn of_websocket(text: &str) -> Result<Url, String> {
+        Url::parse(text, ("ws", 80), ("wss", 443))
+    }
+
     /// Whether nobody on a network can read or change what is sent there without TLS.
     pub(super) fn is_loopback(&self) -> bool {
         match self.host.parse::<std::net::IpAddr>() {

@@ -217,6 +217,8 @@ limits! {
         "Maximum size of an HTTP request line and headers";
     http_body_bytes, "limit-http-body", bytes, 1 << 20, "1MiB", [Tick, Rdb],
         "Maximum size of an HTTP POST body";
+    http_response_bytes, "limit-http-response", bytes, 256 << 20, "256MiB", [Rdb],
+        "Maximum size of the response to an HTTP request that q makes (.Q.hg, `:http://host)";
     web_message_bytes, "limit-web-message", bytes, 1 << 20, "1MiB", [Rdb],
         "Maximum size of a WebSocket message";
     http_time_ns, "limit-http-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],

@@ -1,6 +1,7 @@
 //! The blocking client of a kdb+ process, used by nodes, feeds, tools and tests.
 
 mod socket;
+pub mod web;
 
 use super::forward::STAYS;
 use super::keepalive;
@@ -239,12 +240,7 @@ impl Client {
     /// # Errors
     /// The system's.
     pub fn outgoing(&self) -> io::Result<WriteHalf> {
-        let socket = match &self.socket {
-            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
-            Socket::Tls(stream) => Socket::Tls(Box::new(stream.writer()?)),
-            Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
-        };
-        Ok(WriteHalf { socket })
+        Ok(WriteHalf { socket: self.socket.writer()? })
     }
 
     /// The agreed capability.

@@ -85,6 +85,9 @@ impl State {
     }
 }
 
+/// Callback, on any thread: a connection has something for [`Inbox::take`], or has ended.
+pub type Tell = Arc<dyn Fn(Arc<Inbox>) + Send + Sync>;
+
 /// Receive buffer of one connection.
 #[derive(Default)]
 pub struct Inbox {
@@ -234,11 +237,11 @@ impl Inbox {
 }
 
 /// Reserves incoming async messages for an evaluation until dropped.
-pub struct Hold(Arc<Inbox>, Arc<dyn Fn(Arc<Inbox>) + Send + Sync>);
+pub struct Hold(Arc<Inbox>, Tell);
 
 impl Hold {
     /// `tell` is called when the last hold is dropped, if messages are left or the connection has ended.
-    pub fn new(inbox: &Arc<Inbox>, tell: Arc<dyn Fn(Arc<Inbox>) + Send + Sync>) -> Hold {
+    pub fn new(inbox: &Arc<Inbox>, tell: Tell) -> Hold {
         let mut state = inbox.state();
         state.holds = state.holds.saturating_add(1);
         drop(state);

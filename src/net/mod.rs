@@ -14,6 +14,7 @@ pub mod forward;
 mod holder;
 pub mod http;
 pub mod http_call;
+mod http_response;
 mod identity;
 pub mod inbox;
 mod keepalive;
@@ -24,6 +25,7 @@ pub mod notify;
 pub mod peer;
 pub mod reactor;
 pub mod remote;
+mod remote_errors;
 mod replies;
 mod send_buffer;
 pub mod shares;
@@ -32,7 +34,9 @@ pub mod sites;
 mod stream;
 pub mod tls;
 mod trim;
+mod upgrade;
 mod user_outbox;
+pub mod web_remote;
 pub mod websocket;
 
 #[cfg(test)]

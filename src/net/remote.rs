@@ -2,23 +2,22 @@
 //! messages are evaluated.
 
 use super::client::{Client, ClientError, WriteHalf};
-use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder};
+use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder, Tell};
+pub use super::remote_errors::ended;
+use super::remote_errors::{refused, reported};
+use super::web_remote::{self, Web};
 use super::{message, websocket};
 use crate::config::Address;
-use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply};
+use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply, is_web};
 use crate::q::{QError, from_view, to_wire};
 use crate::table::{Items, Value, Vector};
 use bytes::Bytes;
 use proto::{Limits, MessageKind, View, Writer, encode};
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Default connection timeout.
 pub const CONNECT: Duration = Duration::from_secs(10);
-
-/// Callback, on any thread: a connection has something for [`Inbox::take`], or has ended.
-pub type Tell = Arc<dyn Fn(Arc<Inbox>) + Send + Sync>;
 
 /// Encodes a value as a whole message.
 ///
@@ -32,35 +31,6 @@ pub fn encoded(kind: MessageKind, value: &Value) -> Result<Vec<u8>, QError> {
     writer.finish().map_err(|e| QError::with("type", e.to_string()))?;
     encode::finish_message(&mut bytes, start).map_err(|e| QError::with("limit", e.to_string()))?;
     Ok(bytes)
-}
-
-/// `name. OS reports: words`, in kdb+'s format.
-fn reported(name: &str, error: &io::Error) -> QError {
-    let words = error.to_string();
-    QError::signal(format!("{name}. OS reports: {}", words.split(" (os error").next().unwrap_or_default()))
-}
-
-/// The q error of a failed `hopen`.
-fn refused(error: ClientError) -> QError {
-    match error {
-        ClientError::Refused(_) => QError::named("access"),
-        ClientError::Connect { error, .. } if error.kind() == io::ErrorKind::TimedOut => reported("timeout", &error),
-        ClientError::Connect { error, .. } | ClientError::Io(error) => reported("hop", &error),
-        ClientError::Timeout => QError::named("timeout"),
-        other => QError::with("hop", other.to_string()),
-    }
-}
-
-/// The q error of a receive that ended.
-///
-/// # Errors
-/// Always.
-pub fn ended<T>(end: End) -> Result<T, QError> {
-    Err(match end {
-        End::Closed => QError::named("close"),
-        End::Malformed(name) => QError::named(name),
-        End::Stopped => QError::with("stop", "time limit"),
-    })
 }
 
 /// Decodes a response, or a message returned unevaluated.
@@ -187,11 +157,14 @@ impl Drop for Remote {
 
 /// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. With `explains` it requests errors with their
 /// reason, for a person.
-pub fn connector(tell: Tell, explains: bool) -> Connector {
+pub fn connector(tell: Tell, explains: bool, web: Web) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
-        let address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
         let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
+        if is_web(address) {
+            return web_remote::open(&text, timeout, &web, &tell);
+        }
+        let address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
         let connect = if explains { Client::connect_explained } else { Client::connect };
         let client = connect(&address, timeout, Limits::default()).map_err(refused)?;
         let out = Arc::new(Mutex::new(client.outgoing().map_err(|error| reported("hop", &error))?));

@@ -4,10 +4,11 @@
 use crate::bug;
 use crate::kernel::digest::{sha1, to_base64};
 use bytes::{Buf, Bytes, BytesMut};
+use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use tungstenite::error::Error;
-use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 use tungstenite::protocol::frame::{CloseFrame, FrameHeader};
 use tungstenite::protocol::{Message, Role, WebSocketConfig, WebSocketContext};
 
@@ -92,14 +93,24 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
+    /// Of a server's connection.
     pub fn new(max_message_bytes: usize) -> Reader {
+        Reader::of(Role::Server, max_message_bytes)
+    }
+
+    /// Of a client's connection.
+    pub fn of_client(max_message_bytes: usize) -> Reader {
+        Reader::of(Role::Client, max_message_bytes)
+    }
+
+    fn of(role: Role, max_message_bytes: usize) -> Reader {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER_BYTES)
             // Replies go to the wire at once: send buffers are the event loop's.
             .write_buffer_size(0)
             .max_message_size(Some(max_message_bytes))
             .max_frame_size(Some(max_message_bytes));
-        Reader { protocol: WebSocketContext::new(Role::Server, Some(config)), wire: Wire::default() }
+        Reader { protocol: WebSocketContext::new(role, Some(config)), wire: Wire::default() }
     }
 
     pub fn extend(&mut self, bytes: &[u8]) {
@@ -180,9 +191,58 @@ pub fn message(is_text: bool, payload: &[u8]) -> Bytes {
     out.into()
 }
 
+/// Encodes a message to a server, masked.
+///
+/// # Errors
+/// The system has no random bytes.
+pub fn masked(is_text: bool, payload: &[u8]) -> io::Result<Vec<u8>> {
+    let opcode = OpCode::Data(if is_text { Data::Text } else { Data::Binary });
+    let mask = random()?;
+    let head = FrameHeader { opcode, mask: Some(mask), ..FrameHeader::default() };
+    let mut out = Vec::with_capacity(head.len(payload.len() as u64).saturating_add(payload.len()));
+    if let Err(error) = head.format(payload.len() as u64, &mut out) {
+        bug!("a vector takes any head: {error}");
+    }
+    out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    Ok(out)
+}
+
+/// Returns a new key for an upgrade request.
+///
+/// # Errors
+/// The system has no random bytes.
+pub fn new_key() -> io::Result<String> {
+    Ok(to_base64(&random::<16>()?))
+}
+
+/// A client's frame that ends the connection, without a code.
+///
+/// # Errors
+/// The system has no random bytes.
+pub fn masked_close() -> io::Result<Vec<u8>> {
+    let opcode = OpCode::Control(Control::Close);
+    let head = FrameHeader { opcode, mask: Some(random()?), ..FrameHeader::default() };
+    let mut out = Vec::new();
+    if let Err(error) = head.format(0, &mut out) {
+        bug!("a vector takes any head: {error}");
+    }
+    Ok(out)
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system has no random bytes"))?;
+    Ok(bytes)
+}
+
+/// The proof that a server has read this key.
+pub fn proof(key: &[u8]) -> String {
+    to_base64(&sha1(&[key, KEY_SUFFIX].concat()))
+}
+
 /// Returns the response that accepts an upgrade request with this key.
 pub fn accepted(key: &[u8]) -> Bytes {
-    let proof = to_base64(&sha1(&[key, KEY_SUFFIX].concat()));
+    let proof = proof(key);
     let head =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ";
     format!("{head}{proof}\r\n\r\n").into()

@@ -19,6 +19,7 @@ use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
 use crate::net::tls::Door;
+use crate::net::web_remote::Web;
 use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, remote, signals};
 use crate::q::handlers::Handler;
 use crate::q::handles::Handles;
@@ -82,7 +83,7 @@ impl Evaluated {
         let (outlet, messages) = Outlet::new();
         let to_loop = outlet.clone();
         let tell = Arc::new(move |inbox| to_loop.send(LoopMessage::Received(inbox)));
-        let connector = remote::connector(tell, false);
+        let connector = remote::connector(tell, false, Web::of(&options.limits, None));
         let handles = Arc::new(Handles::numbered_once(Some(connector), first));
         let startup =
             startup::load(&options.commands, &options.load, Arc::clone(&handles), options.helper_threads, print)?;

@@ -57,7 +57,8 @@ pub(crate) fn is_address(name: Sym) -> bool {
     name.strip_prefix(b":").is_some_and(|address| address == b":" || handles::is_process(address))
 }
 
-/// `` `:host:port message `` and `` `::[(":host:port";timeout);message] ``: one request on a connection opened for it alone.
+/// `` `:host:port message `` and `` `::[(":host:port";timeout);message] ``: one request on a connection opened for it alone. The request
+/// to a `ws://` address opens a WebSocket: the result is its handle, null if the server does not agree, and the response.
 pub(crate) fn one_shot(context: &mut Context, address: Sym, mut arguments: Vec<Value>) -> Result {
     let target = match (text(address), arguments.len()) {
         (b"::", 2) => arguments.remove(0),
@@ -65,11 +66,26 @@ pub(crate) fn one_shot(context: &mut Context, address: Sym, mut arguments: Vec<V
         _ => Value::Sym(address),
     };
     let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
+    let address = target.as_text().unwrap_or_else(|| text(address));
+    let is_websocket = handles::is_websocket(address.strip_prefix(b":").unwrap_or(address));
     let handle = hopen(context, target)?;
     let answer = send(context, handle.as_long().unwrap_or(0), message);
-    // The message itself may have closed the handle.
-    let _ = hclose(context, handle);
-    answer
+    let is_open = is_websocket && answer.as_ref().is_ok_and(is_upgrade);
+    if !is_open {
+        // The message itself may have closed the handle.
+        let _ = hclose(context, handle.clone());
+    }
+    match answer {
+        Ok(response) if is_websocket => {
+            Ok(Value::list(vec![if is_open { handle } else { Value::Int(i32::MIN) }, response]))
+        }
+        answer => answer,
+    }
+}
+
+/// Whether a response is the head of an upgraded connection.
+fn is_upgrade(response: &Value) -> bool {
+    response.as_text().is_some_and(|text| text.split(|byte| *byte == b' ').nth(1) == Some(b"101"))
 }
 
 /// `hclose x`: closes a handle.

@@ -67,7 +67,7 @@ pub trait Peer: Send + Sync {
     /// Closes the connection.
     fn cut(&mut self) {}
 
-    /// Protocol, `q` for IPC or `w` for WebSocket, and family, `t` for TCP or `u` for a Unix socket: `-38!`.
+    /// Protocol, `q` for IPC, `w` for WebSocket, or `h` for HTTP, whose connection lasts for one request only, and family, `t` for TCP or `u` for a Unix socket: `-38!`.
     fn socket(&self) -> [u8; 2] {
         *b"qt"
     }
@@ -96,7 +96,7 @@ struct Slot {
     open: Option<Open>,
     /// Connection of the caller that opened it; 0 is the process itself.
     owner: u64,
-    /// A connection to another process, not a file.
+    /// A connection to another process that stays open, neither a file nor HTTP.
     is_peer: bool,
     /// As [`Peer::socket`].
     socket: [u8; 2],
@@ -197,12 +197,12 @@ impl Handles {
         if let Some(next) = &self.next {
             next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
         }
-        let is_peer = matches!(open, Open::Peer(_));
-        let (mut holder, mut socket) = (None, *b"  ");
+        let (mut is_peer, mut holder, mut socket) = (false, None, *b"  ");
         if let Open::Peer(peer) = &mut open {
             peer.known_as(number);
             holder = peer.holder();
             socket = peer.socket();
+            is_peer = !matches!(socket, [b'h', _]);
         }
         slots.insert(number, Slot { open: Some(open), owner, is_peer, socket, holder });
         number
@@ -427,8 +427,18 @@ fn unknown(handle: i64) -> QError {
     QError::signal(format!("Cannot write to handle {handle}. OS reports: Bad file descriptor").into_bytes())
 }
 
-/// Whether an address is `host:port`, `:port`, `port`, `unix://port` or `tcps://host:port`, with optional user and password; anything
-/// else is a file.
+/// Whether an address is that of an HTTP server: `http[s]://host[:port]`, or `ws[s]://host[:port]` for a WebSocket.
+pub fn is_web(address: &[u8]) -> bool {
+    [&b"http://"[..], b"https://"].iter().any(|scheme| address.starts_with(scheme)) || is_websocket(address)
+}
+
+/// Whether an address is that of a WebSocket.
+pub(crate) fn is_websocket(address: &[u8]) -> bool {
+    address.starts_with(b"ws://") || address.starts_with(b"wss://")
+}
+
+/// Whether an address is `host:port`, `:port`, `port`, `unix://port` or `tcps://host:port`, with optional user and password, or that of
+/// an HTTP server; anything else is a file.
 pub(crate) fn is_process(address: &[u8]) -> bool {
     let digits = |t: &[u8]| !t.is_empty() && t.iter().all(u8::is_ascii_digit);
     let mut parts = address.split(|c| *c == b':');
@@ -436,6 +446,7 @@ pub(crate) fn is_process(address: &[u8]) -> bool {
     digits(first)
         || address.starts_with(b"unix://")
         || address.starts_with(b"tcps://")
+        || is_web(address)
         || parts.next().is_some_and(digits)
 }
 

@@ -10,9 +10,11 @@ use super::output::{Notes, Screen};
 use super::peers::{ConnectionEvent, Dialect, HandlersSet};
 use super::signals;
 use crate::cli::CliError;
+use crate::config::Limits;
 use crate::net::inbox::Respond;
 use crate::net::remote;
 use crate::net::tls::Door;
+use crate::net::web_remote::{TellWeb, Web};
 use crate::q::error::Locals;
 use crate::q::host::{Caller, Host, Resume, Setting};
 use crate::q::session::{Debugger, Session};
@@ -106,7 +108,11 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     signals::watch()?;
     let to_console = sender.clone();
     let received = move |inbox| drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Received(inbox))));
-    let connector = remote::connector(Arc::new(received), true);
+    let to_console = sender.clone();
+    let web: TellWeb = Arc::new(move |inbox, event, done| {
+        drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Web { inbox, event, done })));
+    });
+    let connector = remote::connector(Arc::new(received), true, Web::of(&Limits::default(), Some(web)));
     let mut session =
         Session::console(options.start.clone(), Some(connector)).with_threads(options.threads.unwrap_or(0));
     session.set_output(Box::new(screen.clone()));

@@ -38,7 +38,11 @@ impl Console {
             }
             ConnectionEvent::Received(inbox) => self.received(session, &inbox),
             ConnectionEvent::Web { inbox, event, done } => {
-                if let Some((caller, _)) = self.clients.borrow().get(&inbox.number()).cloned() {
+                let handle = inbox.number();
+                if handle != 0 {
+                    // A WebSocket that the session opened has no entry.
+                    let known = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
+                    let caller = known.unwrap_or(Caller { handle, ..Caller::default() });
                     let result = self.event(session, caller, &event, None);
                     self.failed(session, result.map(drop));
                 }
@@ -211,11 +215,12 @@ impl Console {
         if handle == 0 {
             return;
         }
+        let is_web = session.socket(handle).is_some_and(|[protocol, _]| protocol == b'w');
         session.forget(handle);
         session.forget_deferred(handle);
         session.note_caller(handle, None);
         self.deferred.borrow_mut().remove(&handle);
-        let is_web = self.clients.borrow_mut().remove(&handle).is_some_and(|(_, dialect)| dialect.web);
+        self.clients.borrow_mut().remove(&handle);
         let name = if is_web { ".z.wc" } else { ".z.pc" };
         if let Some(handler) = handler(session, name) {
             self.call(session, &handler, Value::Int(handle));

@@ -52,6 +52,15 @@ impl Socket {
         Ok(Socket::Tls(Box::new(secured.map_err(|reason| ClientError::Tls { to: to.clone(), reason })?)))
     }
 
+    /// Returns the same connection for another thread, which only writes.
+    pub fn writer(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
+            Socket::Tls(stream) => Socket::Tls(Box::new(stream.writer()?)),
+            Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
+        })
+    }
+
     pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         // A timeout of zero is invalid for a socket.
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1)));

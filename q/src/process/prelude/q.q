@@ -152,10 +152,42 @@ csv:","
 .Q.Xf:{[type;file]if[not any type~/:upper[.Q.t],`boolean`guid`byte`short`int`long`real`float`char`symbol`timestamp`month`date`datetime`timespan`minute`second`time;'`type];file set()}
 / creates a file of an empty list of strings
 .Q.Cf:{[file].Q.Xf[`char;file]}
-/ HTTP GET; fails, as there is no HTTP client
-.Q.hg:{[url]'"nyi: .Q.hg needs an HTTP client, which is not built in"}
-/ HTTP POST; fails, as there is no HTTP client
-.Q.hp:{[url;mime;body]'"nyi: .Q.hp needs an HTTP client, which is not built in"}
+/ parts of a URL, given as symbol or text: (scheme with ://;user:password;host:port;path). Anything without a scheme has no parts
+.Q.hap:{[url]
+  t:$[10h=type url;url;string url];
+  t:(":"=first t)_t;
+  n:first t ss"://";
+  if[null n;:()];
+  r:(n+:3)_t;
+  at:min(r?"/?"),count r;
+  host:at#r;
+  m:1+last where"@"=host;
+  path:at _r;
+  (n#t;$[null m;"";(m-1)#host];$[null m;host;m _host];$["/"=first path;path;"/",path])}
+/ HTTP request: .Q.hmb[url;method;body] with body () or (type;content). Returns head and content, unzipped. A plain request goes over
+/ the proxy of HTTP_PROXY, except to hosts of NO_PROXY; a caller who may not read the environment has none
+.Q.hmb:{[url;method;body]
+  u:.Q.hap url;
+  if[not count u;'`url];
+  env:{[name]v:@[getenv;;""]each`$(name;lower name);first(v where 0<count each v),enlist""};
+  skip:{$["."=first x;"*",x;x]}each","vs env"NO_PROXY";
+  is:("http://"~lower u 0)&not any((u[2]?":")#u 2)like/:skip;
+  p:$[is;env"HTTP_PROXY";""];
+  px:.Q.hap$[count p;$[p like"*://*";p;"http://",p];"http://"];
+  auth:{[name;login]$[count login;enlist name,": Basic ",.Q.btoa login;()]};
+  head:enlist" "sv(string method;$[count p;u[0],u[2],u 3;u 3];"HTTP/1.1");
+  head,:("Connection: close";"Host: ",u 2;"Accept-Encoding: gzip");
+  head,:auth["Authorization";u 1],auth["Proxy-Authorization";px 1];
+  if[count body;head,:("Content-Type: ",body 0;"Content-Length: ",string count body 1)];
+  r:(`$":",raze$[count p;px;u]0 2)("\r\n"sv head,("";"")),$[count body;body 1;""];
+  n:4+first r ss"\r\n\r\n";
+  h:lower n#r;
+  is:any("content-encoding: gzip";"content-encoding:gzip")in"\r\n"vs h;
+  (n#r;$[is&n<count r;"c"$.Q.gz"x"$n _r;n _r])}
+/ HTTP GET: content of a URL
+.Q.hg:{[url]last .Q.hmb[url;`GET;()]}
+/ HTTP POST of a text with its MIME type: content of the response
+.Q.hp:{[url;mime;content]last .Q.hmb[url;`POST;(mime;content)]}
 / call stack of another process; fails, as it cannot be read
 .Q.prf0:{[pid]-37!pid}
 / loads a script or database

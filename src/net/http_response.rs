@@ -1,0 +1,346 @@
+//! Response to an HTTP request (RFC 9112), as its bytes arrive: where it ends, and its body without the transfer coding. Pure.
+
+use std::fmt;
+
+/// Most bytes and fields of a head.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_FIELDS: usize = 256;
+
+/// Why received bytes are not a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// It does not follow the protocol.
+    Malformed(String),
+    /// The connection ended before the response did.
+    Incomplete,
+    /// It exceeds this limit, bytes.
+    TooLong(usize),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::Malformed(reason) => write!(f, "no HTTP response: {reason}"),
+            Broken::Incomplete => f.write_str("the connection ended before the response was whole"),
+            Broken::TooLong(bytes) => write!(f, "the response is longer than {bytes} bytes"),
+        }
+    }
+}
+
+/// What the head says about the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Bytes(usize),
+    Chunked(Chunk),
+    /// To the end of the connection.
+    ToEnd,
+}
+
+/// What comes next of a body in chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    Size,
+    /// Remaining bytes of the chunk's data.
+    Data(usize),
+    /// The line's end behind the data.
+    DataEnd,
+    /// Fields behind the last chunk, which are left out.
+    Trailer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Head,
+    Body { status: u16, body: Body },
+    Whole { status: u16 },
+}
+
+/// A response that arrives.
+#[derive(Debug)]
+pub struct Response {
+    stage: Stage,
+    /// The request was HEAD, whose response has no body whatever its head says.
+    is_bodiless: bool,
+    max_bytes: usize,
+    /// Head and decoded body.
+    out: Vec<u8>,
+    head_bytes: usize,
+    /// Received and not yet decoded.
+    raw: Vec<u8>,
+}
+
+impl Response {
+    /// For the response to this request, of at most `max_bytes` with its head.
+    pub fn new(request: &[u8], max_bytes: usize) -> Response {
+        let is_bodiless = request.get(..5).is_some_and(|method| method.eq_ignore_ascii_case(b"HEAD "));
+        Response { stage: Stage::Head, is_bodiless, max_bytes, out: Vec::new(), head_bytes: 0, raw: Vec::new() }
+    }
+
+    /// Status of the final head, once it has arrived.
+    pub fn status(&self) -> Option<u16> {
+        match self.stage {
+            Stage::Head => None,
+            Stage::Body { status, .. } | Stage::Whole { status } => Some(status),
+        }
+    }
+
+    /// Takes received bytes. Returns true once the response is whole.
+    ///
+    /// # Errors
+    /// `Malformed`, `TooLong`.
+    pub fn extend(&mut self, bytes: &[u8]) -> Result<bool, Broken> {
+        self.raw.extend_from_slice(bytes);
+        if self.out.len().saturating_add(self.raw.len()) > self.max_bytes {
+            return Err(Broken::TooLong(self.max_bytes));
+        }
+        while self.advance()? {}
+        Ok(matches!(self.stage, Stage::Whole { .. }))
+    }
+
+    /// Returns head and body at the end of the connection.
+    ///
+    /// # Errors
+    /// `Incomplete`.
+    pub fn ended(self) -> Result<Vec<u8>, Broken> {
+        match self.stage {
+            Stage::Whole { .. } | Stage::Body { body: Body::ToEnd, .. } => Ok(self.out),
+            _ => Err(Broken::Incomplete),
+        }
+    }
+
+    /// Returns head and body.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// Returns the head, and the bytes behind it, which are not HTTP any more.
+    pub fn into_upgraded(mut self) -> (Vec<u8>, Vec<u8>) {
+        let mut behind = self.out.split_off(self.head_bytes.min(self.out.len()));
+        behind.append(&mut self.raw);
+        (self.out, behind)
+    }
+
+    /// Decodes one step. Returns false if it needs more bytes, or none.
+    fn advance(&mut self) -> Result<bool, Broken> {
+        match self.stage {
+            Stage::Head => self.take_head(),
+            Stage::Whole { .. } => Ok(false),
+            Stage::Body { body: Body::ToEnd, .. } => {
+                let all = self.raw.len();
+                self.take_body(all);
+                Ok(false)
+            }
+            Stage::Body { status, body: Body::Bytes(left) } => {
+                let left = left.saturating_sub(self.take_body(left));
+                self.stage =
+                    if left == 0 { Stage::Whole { status } } else { Stage::Body { status, body: Body::Bytes(left) } };
+                Ok(false)
+            }
+            Stage::Body { status, body: Body::Chunked(chunk) } => {
+                let next = self.take_chunk(chunk)?;
+                self.stage = match next {
+                    None => return Ok(false),
+                    Some(Some(chunk)) => Stage::Body { status, body: Body::Chunked(chunk) },
+                    Some(None) => Stage::Whole { status },
+                };
+                Ok(true)
+            }
+        }
+    }
+
+    /// Moves at most `most` bytes to the body; returns how many.
+    fn take_body(&mut self, most: usize) -> usize {
+        let taken = most.min(self.raw.len());
+        self.out.extend(self.raw.drain(..taken));
+        taken
+    }
+
+    fn take_head(&mut self) -> Result<bool, Broken> {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut head = httparse::Response::new(&mut fields);
+        let parsed = head.parse(&self.raw).map_err(|error| Broken::Malformed(error.to_string()))?;
+        let httparse::Status::Complete(length) = parsed else {
+            return if self.raw.len() > MAX_HEAD_BYTES { Err(Broken::TooLong(MAX_HEAD_BYTES)) } else { Ok(false) };
+        };
+        let status = head.code.unwrap_or_default();
+        let body = body_of(status, head.headers, self.is_bodiless)?;
+        // Interim responses come before the final one.
+        if (100..200).contains(&status) && status != 101 {
+            self.raw.drain(..length);
+            return Ok(true);
+        }
+        self.take_body(length);
+        self.head_bytes = length;
+        self.stage = match body {
+            Body::Bytes(0) => Stage::Whole { status },
+            body => Stage::Body { status, body },
+        };
+        Ok(true)
+    }
+
+    /// Returns the next part of a body in chunks, `Some(None)` at its end, `None` if bytes are missing.
+    fn take_chunk(&mut self, chunk: Chunk) -> Result<Option<Option<Chunk>>, Broken> {
+        /// Longest line of a chunk's size with its extensions.
+        const MAX_LINE_BYTES: usize = 4 << 10;
+        if let Chunk::Data(left) = chunk {
+            let left = left.saturating_sub(self.take_body(left));
+            return Ok(match (left, self.raw.is_empty()) {
+                (0, _) => Some(Some(Chunk::DataEnd)),
+                _ => {
+                    self.set_chunk(Chunk::Data(left));
+                    None
+                }
+            });
+        }
+        if chunk == Chunk::Size {
+            return match httparse::parse_chunk_size(&self.raw) {
+                Ok(httparse::Status::Complete((length, size))) => {
+                    self.raw.drain(..length);
+                    let size = usize::try_from(size).map_err(|_| Broken::TooLong(self.max_bytes))?;
+                    Ok(Some(Some(if size == 0 { Chunk::Trailer } else { Chunk::Data(size) })))
+                }
+                Ok(httparse::Status::Partial) if self.raw.len() <= MAX_LINE_BYTES => Ok(None),
+                _ => Err(Broken::Malformed("the size of a chunk is no number".to_string())),
+            };
+        }
+        let Some(end) = self.raw.iter().position(|byte| *byte == b'\n') else {
+            let is_long = self.raw.len() > MAX_LINE_BYTES;
+            return if is_long {
+                Err(Broken::Malformed("a line of a chunk is too long".to_string()))
+            } else {
+                Ok(None)
+            };
+        };
+        let line: Vec<u8> = self.raw.drain(..=end).collect();
+        let is_empty = matches!(&line[..], b"\r\n" | b"\n");
+        match chunk {
+            Chunk::DataEnd if is_empty => Ok(Some(Some(Chunk::Size))),
+            Chunk::DataEnd => Err(Broken::Malformed("a chunk is longer than its size".to_string())),
+            _ if is_empty => Ok(Some(None)),
+            _ => Ok(Some(Some(Chunk::Trailer))),
+        }
+    }
+
+    fn set_chunk(&mut self, chunk: Chunk) {
+        if let Stage::Body { body: Body::Chunked(own), .. } = &mut self.stage {
+            *own = chunk;
+        }
+    }
+}
+
+/// Length of the body: by the status, the transfer coding, the content's length, or the end of the connection, in this order.
+fn body_of(status: u16, fields: &[httparse::Header<'_>], is_bodiless: bool) -> Result<Body, Broken> {
+    if is_bodiless || (100..200).contains(&status) || matches!(status, 204 | 304) {
+        return Ok(Body::Bytes(0));
+    }
+    if let Some(coding) = values(fields, "transfer-encoding").last() {
+        let last = coding.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
+        return Ok(if last.eq_ignore_ascii_case(b"chunked") { Body::Chunked(Chunk::Size) } else { Body::ToEnd });
+    }
+    let mut lengths = values(fields, "content-length");
+    let Some(length) = lengths.next() else { return Ok(Body::ToEnd) };
+    let number =
+        std::str::from_utf8(length.trim_ascii()).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match number.and_then(|text| text.parse().ok()) {
+        Some(bytes) if lengths.all(|other| other == length) => Ok(Body::Bytes(bytes)),
+        _ => Err(Broken::Malformed("Content-Length is no number".to_string())),
+    }
+}
+
+fn values<'a>(fields: &'a [httparse::Header<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The response, arriving in pieces of this many bytes, then the end of the connection.
+    fn got(request: &str, response: &[u8], piece: usize) -> Result<String, Broken> {
+        let mut reader = Response::new(request.as_bytes(), 4096);
+        for bytes in response.chunks(piece) {
+            if reader.extend(bytes)? {
+                return Ok(String::from_utf8(reader.into_bytes()).unwrap());
+            }
+        }
+        reader.ended().map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    const OK: &str = "HTTP/1.1 200 OK\r\n";
+
+    #[test]
+    fn bodies_end_where_their_heads_say() {
+        for (head, body, wanted) in [
+            ("Content-Length: 3\r\n\r\n", "abcd", "abc"),
+            ("content-length:0\r\n\r\n", "abcd", ""),
+            ("\r\n", "to the end", "to the end"),
+            ("Transfer-Encoding: gzip\r\n\r\n", "to the end", "to the end"),
+            ("Transfer-Encoding: chunked\r\n\r\n", "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nX: 1\r\n\r\nnext", "abcde"),
+            ("Content-Length: 9\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n", "1\r\na\r\n0\r\n\r\n", "a"),
+        ] {
+            for piece in [1, 7, 4096] {
+                let response = format!("{OK}{head}{body}");
+                assert_eq!(
+                    got("GET /", response.as_bytes(), piece),
+                    Ok(format!("{OK}{head}{wanted}")),
+                    "{head} by {piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn responses_without_a_body() {
+        let head = "Content-Length: 3\r\n\r\n";
+        assert_eq!(got("head / HTTP/1.1", format!("{OK}{head}").as_bytes(), 9), Ok(format!("{OK}{head}")));
+        for status in ["204 No Content", "304 Not Modified"] {
+            let response = format!("HTTP/1.1 {status}\r\n{head}");
+            assert_eq!(got("GET /", response.as_bytes(), 9), Ok(response));
+        }
+        let interim = format!("HTTP/1.1 100 Continue\r\n\r\n{OK}Content-Length: 1\r\n\r\na");
+        assert_eq!(got("POST /", interim.as_bytes(), 5), Ok(format!("{OK}Content-Length: 1\r\n\r\na")));
+    }
+
+    #[test]
+    fn what_is_not_a_response_is_refused() {
+        let of = |text: &str| got("GET /", text.as_bytes(), 11).unwrap_err();
+        assert!(matches!(of("SSH-2.0-OpenSSH\r\n"), Broken::Malformed(_)));
+        assert!(matches!(of(&format!("{OK}Content-Length: x\r\n\r\n")), Broken::Malformed(_)));
+        assert!(matches!(of(&format!("{OK}Content-Length: -1\r\n\r\n")), Broken::Malformed(_)));
+        assert!(matches!(of(&format!("{OK}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab")), Broken::Malformed(_)));
+        let chunked = format!("{OK}Transfer-Encoding: chunked\r\n\r\n");
+        assert!(matches!(of(&format!("{chunked}zz\r\n")), Broken::Malformed(_)));
+        assert!(matches!(of(&format!("{chunked}1\r\nabc\r\n")), Broken::Malformed(_)));
+        assert_eq!(of(&format!("{chunked}5\r\nab")), Broken::Incomplete);
+        assert_eq!(of(&format!("{OK}Content-Length: 5\r\n\r\nab")), Broken::Incomplete);
+        assert_eq!(of(OK), Broken::Incomplete);
+        assert_eq!(of(""), Broken::Incomplete);
+        assert_eq!(of(&format!("{OK}\r\n{}", "x".repeat(5000))), Broken::TooLong(4096));
+        assert_eq!(of(&format!("{chunked}ffffffffffff\r\n{}", "x".repeat(5000))), Broken::TooLong(4096));
+    }
+
+    #[test]
+    fn bytes_behind_an_upgrade_are_not_http() {
+        let mut reader = Response::new(b"GET /", 4096);
+        assert_eq!(reader.extend(b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x81\x01a"), Ok(true));
+        assert_eq!(reader.status(), Some(101));
+        let (head, behind) = reader.into_upgraded();
+        assert_eq!((&head[..], &behind[..]), (&b"HTTP/1.1 101 Switching Protocols\r\n\r\n"[..], &b"\x81\x01a"[..]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), piece in 1usize..50) {
+            for head in ["", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"] {
+                let mut reader = Response::new(b"GET /", 300);
+                for bytes in [head.as_bytes(), &bytes].concat().chunks(piece) {
+                    if reader.extend(bytes).is_err() {
+                        break;
+                    }
+                }
+                let _ = reader.ended();
+            }
+        }
+    }
+}

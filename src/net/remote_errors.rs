@@ -1,0 +1,35 @@
+//! Errors of connections that q opened, by their kdb+ names.
+
+use super::client::ClientError;
+use super::inbox::End;
+use crate::q::QError;
+use std::io;
+
+/// `name. OS reports: words`, in kdb+'s format.
+pub(super) fn reported(name: &str, error: &io::Error) -> QError {
+    let words = error.to_string();
+    QError::signal(format!("{name}. OS reports: {}", words.split(" (os error").next().unwrap_or_default()))
+}
+
+/// The q error of a failed `hopen`.
+pub(super) fn refused(error: ClientError) -> QError {
+    match error {
+        ClientError::Refused(_) => QError::named("access"),
+        ClientError::Connect { error, .. } if error.kind() == io::ErrorKind::TimedOut => reported("timeout", &error),
+        ClientError::Connect { error, .. } | ClientError::Io(error) => reported("hop", &error),
+        ClientError::Timeout => QError::named("timeout"),
+        other => QError::with("hop", other.to_string()),
+    }
+}
+
+/// The q error of a receive that ended.
+///
+/// # Errors
+/// Always.
+pub fn ended<T>(end: End) -> Result<T, QError> {
+    Err(match end {
+        End::Closed => QError::named("close"),
+        End::Malformed(name) => QError::named(name),
+        End::Stopped => QError::with("stop", "time limit"),
+    })
+}
