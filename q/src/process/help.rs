@@ -103,6 +103,7 @@ pub fn entries() -> Vec<Entry> {
         .chain(library)
         .chain(variables)
         .chain(handlers)
+        .chain(written(HANDLERS, &forms::CALLED))
         .chain(commands)
         .chain(written(INTERNAL, &forms::NUMBERED))
         .chain(errors)

@@ -71,7 +71,7 @@ impl Suspended {
                 DebugAction::Print(self.error.shown_at(self.level))
             }
             b"&" => DebugAction::Print([b"'", &self.error.name[..], b"\n", &self.error.shown_at(self.level)].concat()),
-            b".Q.bt[]" | b".Q.bt`" => DebugAction::Print(self.error.backtrace(self.level)),
+            b".Q.bt[]" | b".Q.bt`" | b".Q.bt[];" => DebugAction::Print(self.error.backtrace(self.level)),
             b":" => DebugAction::End(Resume::With(Value::Null)),
             [b':', text @ ..] => DebugAction::With(text.to_vec()),
             line => {

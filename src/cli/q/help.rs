@@ -46,8 +46,22 @@ pub fn explained() -> Vec<String> {
     all().into_iter().map(|entry| entry.name).collect()
 }
 
+/// Lines and variables of the debugger, in which an error suspends an evaluation: name, form, meaning.
+const DEBUGGER: [(&str, &str, &str); 9] = [
+    (":", ":x", "debugger: goes on with x in the place of what failed"),
+    (":", ":", "debugger: goes on with the generic null in its place"),
+    ("'", "'name", "debugger: ends the innermost function with this error"),
+    ("\\", "\\", "debugger: ends the evaluation with its error"),
+    ("`", "`", "debugger: goes up to the caller"),
+    (".", ".", "debugger: goes down to what was called"),
+    ("&", "&", "debugger: shows the frame with its place in the source; .Q.bt[] shows all of them"),
+    (".z.ex", ".z.ex", "debugger: the primitive that failed"),
+    (".z.ey", ".z.ey", "debugger: the list of its arguments"),
+];
+
 fn all() -> Vec<Entry> {
     const PLANT: &str = "tickerplant";
+    let debugger = DEBUGGER.map(|(name, form, meaning)| Entry::new("debugger", name, form.to_owned(), meaning));
     let functions = functions::FUNCTIONS.iter().map(|row| {
         let role = row.role.map_or(String::new(), |role| format!(" (role {})", role.name()));
         let usage = format!("{}[{}]", row.name, row.parameters.join(";"));
@@ -59,7 +73,7 @@ fn all() -> Vec<Entry> {
         .iter()
         .chain(&rdb::paper_names::FIGURES)
         .map(|(name, holds)| Entry::new("node", name, (*name).to_owned(), holds));
-    entries().into_iter().chain(functions).chain(variables).chain(node).collect()
+    entries().into_iter().chain(debugger).chain(functions).chain(variables).chain(node).collect()
 }
 
 #[cfg(test)]

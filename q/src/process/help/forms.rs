@@ -113,3 +113,13 @@ mod tests {
         }
     }
 }
+
+/// Functions that the console and assignments call, beside the handlers of clients: name, form, meaning.
+pub(crate) const CALLED: [(&str, &str, &str); 2] = [
+    (".z.pi", ".z.pi:{…}", "function of a line typed at the console, with its newline; nothing else is shown for it"),
+    (
+        ".z.vs",
+        ".z.vs:{…}",
+        "function of name and indices, called after a global outside of namespaces was assigned; indices are () for the whole",
+    ),
+];
