@@ -99,6 +99,18 @@ fn a_clients_value_never_runs_with_the_owners_rights() {
 }
 
 #[test]
+fn a_client_reads_the_default_handlers_and_sets_none() {
+    let mut world = World::new("handlers");
+    for name in [".z.pg", ".z.ps"] {
+        assert_eq!(world.line(client(), &format!("@[value;`{name};{{{name}:value}}]")).as_deref(), Ok(".:"));
+        assert!(world.line(client(), &format!("{name}:{{x}}")).is_err());
+        assert!(world.owner(name).is_err(), "none is set");
+        world.owner(&format!("{name}:{{0}}")).expect("the owner's");
+        assert_eq!(world.line(client(), name).as_deref(), Ok("{0}"));
+    }
+}
+
+#[test]
 fn the_owners_code_stores_clients_data() {
     let mut world = World::new("stored");
     world.owner("usage:([]who:`$();what:()); note:{`usage insert (x;enlist y)}").expect("definitions");

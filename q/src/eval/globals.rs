@@ -78,10 +78,16 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
         return Ok(space);
     }
     let part = dotted(context, name, |c, stem| c.host.global(stem))?;
-    match part.or_else(|| own_keyword(context, written)) {
+    match part.or_else(|| own_keyword(context, written)).or_else(|| default_handler(context, written)) {
         Some(value) => Ok(value),
         None => Err(context.host.missing(name)),
     }
+}
+
+/// What a handler of messages does where none is set, for a client, who may not set one: PyKX sets `.z.pg` to `value` if it cannot read it.
+fn default_handler(context: &Context, written: &[u8]) -> Option<Value> {
+    let is_handler = matches!(written, b".z.pg" | b".z.ps");
+    if is_handler && context.host.caller().remote { prims::keyword(b"value") } else { None }
 }
 
 /// A function that a script has added to the keywords, by assigning it in `.q`.
