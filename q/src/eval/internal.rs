@@ -200,10 +200,10 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     } else {
         Amend { function: Some(f), value: value.as_ref() }
     };
-    // Each column of a splayed table has its own file.
+    // Each column of a splayed table has its own file; `` ` `` is the table itself, which need not exist yet.
     if let (Value::Sym(folder), Some((Value::Sym(column), rest))) = (&target, path.split_first())
         && crate::runtime::paths::is_path(*folder)
-        && crate::io::files::is_folder(context, &target)?
+        && (*column == Sym::NULL || crate::io::files::is_folder(context, &target)?)
     {
         let file = crate::runtime::paths::inside(*folder, *column)?;
         amend_global(context, Value::Sym(file), rest, f, value)?;

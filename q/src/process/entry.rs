@@ -194,8 +194,14 @@ pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QE
         other => return Ok(other.clone()),
     };
     let f = match &head {
-        // KX's maintenance of databases reads a column so: get(`:folder;`column).
-        Value::Sym(name) if crate::runtime::paths::is_path(*name) => crate::io::files::get(context, &head)?,
+        Value::Sym(name) if crate::runtime::paths::is_path(*name) => {
+            if let [Value::Sym(file)] = arguments[..]
+                && let Some(found) = crate::io::files::get_within(context, *name, file)?
+            {
+                return Ok(found);
+            }
+            crate::io::files::get(context, &head)?
+        }
         Value::Sym(name) => context.global(*name)?,
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
             let written = head.as_text().unwrap_or_default();

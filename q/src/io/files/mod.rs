@@ -364,6 +364,17 @@ pub(crate) fn get(context: &mut Context, name: &Value) -> Result {
     found(context, &path)
 }
 
+/// `get(folder;name)`: returns the value in a file of a folder, if there is such a file. KX's maintenance of databases reads a column so, and `.d`, the
+/// names of the columns.
+pub(crate) fn get_within(context: &mut Context, folder: Sym, name: Sym) -> std::result::Result<Option<Value>, QError> {
+    let folder = path(context, &Value::Sym(folder))?;
+    let file = name_path(&folder, name);
+    if !folder.is_dir() || !file.is_file() {
+        return Ok(None);
+    }
+    found(context, &file).map(Some)
+}
+
 /// The value in a file, which may be a function.
 fn found(context: &mut Context, path: &std::path::Path) -> Result {
     let value = kept::get(context, path)?;
