@@ -3,6 +3,7 @@
 use crate::io::{files, handles};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::host::{Setting, is_limit};
 use crate::runtime::paths::why_not;
 use crate::runtime::time;
 use crate::runtime::values::Result;
@@ -13,6 +14,7 @@ use columns::table::symbol::{self, text};
 use columns::table::{Items, Sym, Value, Vector};
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// `exit x`: ends the process with exit code `x`.
 pub(crate) fn exit(context: &mut Context, x: Value) -> Result {
@@ -80,6 +82,20 @@ pub(crate) fn one_shot(context: &mut Context, address: Sym, mut arguments: Vec<V
             Ok(Value::list(vec![if is_open { handle } else { Value::Int(i32::MIN) }, response]))
         }
         answer => answer,
+    }
+}
+
+/// The end of a query that begins now: `\T`.
+fn query_deadline(context: &Context) -> Option<Instant> {
+    let seconds = u64::try_from(context.host.setting(Setting::QueryTime)).ok().filter(|seconds| *seconds > 0)?;
+    Instant::now().checked_add(Duration::from_secs(seconds))
+}
+
+/// The console's messages to itself are async ones. Scripts and editors send them to have `\T` apply to their own work.
+fn send_to_itself(context: &mut Context, message: Value) -> Result {
+    match context.host.global(crate::syntax::prims::name(".z.ps")) {
+        Some(handler) => context.call1(&handler, message),
+        None => context.message(&message),
     }
 }
 
@@ -233,11 +249,16 @@ fn may_send(context: &Context, handle: i64) -> bool {
 /// Sends a message to a handle: 0 is this process, 1 and 2 its stdout and stderr (negative adds a newline).
 pub(crate) fn send(context: &mut Context, handle: i64, message: Value) -> Result {
     match handle {
-        // The console's messages to itself are async ones.
-        0 => match context.host.global(crate::syntax::prims::name(".z.ps")) {
-            Some(handler) => context.call1(&handler, message),
-            None => context.message(&message),
-        },
+        0 => {
+            let Some(by) = query_deadline(context) else { return send_to_itself(context, message) };
+            context.until(by, |context| send_to_itself(context, message)).map_err(|mut error| {
+                // The sender may trap the end of this message, unless the evaluation around it has ended as well.
+                if is_limit(&error) && &error.name[..] == b"stop" && context.check().is_ok() {
+                    error.name = error.name.into_owned().into();
+                }
+                error
+            })
+        }
         1 | 2 => {
             let text = message.as_text().ok_or(QError::named("type"))?;
             if handle == 1 {
