@@ -25,16 +25,15 @@ pub type TellWeb = Arc<dyn Fn(Arc<Inbox>, HandlerEvent, Box<dyn FnOnce() + Send>
 /// What HTTP connections may hold, and who takes the messages of WebSockets; without anyone there are none.
 #[derive(Clone)]
 pub struct Web {
+    /// Of a response, and of a WebSocket's message: an exchange's snapshot is as long as a file.
     pub max_response_bytes: usize,
-    pub max_message_bytes: usize,
     pub tell: Option<TellWeb>,
 }
 
 impl Web {
     pub fn of(limits: &Limits, tell: Option<TellWeb>) -> Web {
         let bytes = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
-        let max_response_bytes = bytes(limits.http_response_bytes);
-        Web { max_response_bytes, max_message_bytes: bytes(limits.web_message_bytes), tell }
+        Web { max_response_bytes: bytes(limits.http_response_bytes), tell }
     }
 }
 
@@ -119,7 +118,7 @@ impl Socket {
         let out = Arc::new(Mutex::new(upgraded.outgoing().map_err(|error| reported("hop", &error))?));
         let head = Value::chars(upgraded.head.clone());
         let reader = Messages {
-            reader: Reader::of_client(self.web.max_message_bytes),
+            reader: Reader::of_client(self.web.max_response_bytes),
             out: Arc::clone(&out),
             inbox: Arc::clone(&self.inbox),
             tell_web: self.web.tell.clone().ok_or(QError::named("nyi"))?,
@@ -235,7 +234,7 @@ impl Messages {
                 }
                 Err(broken) => {
                     if broken.is_too_large() {
-                        metrics::refused(Limit::web_message_bytes);
+                        metrics::refused(Limit::http_response_bytes);
                     }
                     tracing::warn!(reason = broken.reason, "a WebSocket's server broke the protocol");
                     let _ = write(&self.out, &broken.reply);

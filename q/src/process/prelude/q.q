@@ -168,7 +168,8 @@ csv:","
 / the proxy of HTTP_PROXY, except to hosts of NO_PROXY; a caller who may not read the environment has none
 .Q.hmb:{[url;method;body]
   u:.Q.hap url;
-  if[not count u;'`url];
+  / a line's end in a URL or method would add fields, or a request, of the URL's author
+  if[(not count u)or any"\r\n"in raze[u],string method;'`url];
   env:{[name]v:@[getenv;;""]each`$(name;lower name);first(v where 0<count each v),enlist""};
   skip:{$["."=first x;"*",x;x]}each","vs env"NO_PROXY";
   is:("http://"~lower u 0)&not any((u[2]?":")#u 2)like/:skip;
