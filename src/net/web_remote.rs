@@ -11,6 +11,7 @@ use crate::metrics;
 use crate::q::QError;
 use crate::q::handlers::HandlerEvent;
 use crate::q::handles::Peer;
+use crate::sys::interrupt;
 use crate::table::{Items, Value, Vector};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +51,7 @@ pub fn open(address: &str, timeout: Duration, web: &Web, tell: &Tell) -> Result<
     if address.is_websocket() {
         let (web, tell) = (web.clone(), Arc::clone(tell));
         let inbox = Arc::new(Inbox::default());
-        return Ok(Box::new(Socket { client, out: None, inbox, web, tell }));
+        return Ok(Box::new(Socket { client, out: None, closer: None, inbox, web, tell }));
     }
     Ok(Box::new(Http { address, timeout, client, max_response_bytes: web.max_response_bytes }))
 }
@@ -63,6 +64,7 @@ fn request_of(message: &Value) -> Result<&[u8], QError> {
 /// The q error of a request without a response.
 fn failed(error: WebError) -> QError {
     match error {
+        WebError::Connection(ClientError::Timeout) if interrupt::is_asked() => QError::named("stop"),
         WebError::Connection(ClientError::Timeout) => QError::with("stop", "time limit"),
         WebError::Connection(error) => refused(error),
         WebError::Response(broken) => {
@@ -102,6 +104,8 @@ struct Socket {
     client: Option<WebClient>,
     /// Writing half, once the server has agreed.
     out: Option<Arc<Mutex<WriteHalf>>>,
+    /// The same without its lock, which the reader may hold for as long as a write takes.
+    closer: Option<WriteHalf>,
     inbox: Arc<Inbox>,
     web: Web,
     tell: Tell,
@@ -115,7 +119,9 @@ impl Socket {
             Ok(upgraded) => upgraded,
             Err(response) => return Ok(Value::chars(response)),
         };
-        let out = Arc::new(Mutex::new(upgraded.outgoing().map_err(|error| reported("hop", &error))?));
+        let outgoing = || upgraded.outgoing().map_err(|error| reported("hop", &error));
+        self.closer = Some(outgoing()?);
+        let out = Arc::new(Mutex::new(outgoing()?));
         let head = Value::chars(upgraded.head.clone());
         let reader = Messages {
             reader: Reader::of_client(self.web.max_response_bytes),
@@ -143,7 +149,9 @@ impl Peer for Socket {
         };
         let frame = websocket::masked(is_text, payload).map_err(|error| QError::with("os", error.to_string()))?;
         if write(out, &frame).is_err() {
+            // Part of a frame may be gone: nothing can follow it.
             self.inbox.end(End::Closed);
+            self.cut();
             return ended(End::Closed);
         }
         Ok(Value::Null)
@@ -154,8 +162,8 @@ impl Peer for Socket {
     }
 
     fn cut(&mut self) {
-        if let Some(out) = &self.out {
-            out.lock().unwrap_or_else(PoisonError::into_inner).close();
+        if let Some(closer) = &mut self.closer {
+            closer.close();
         }
     }
 
@@ -169,10 +177,11 @@ impl Drop for Socket {
         // No close notification for a handle that this process closes.
         self.inbox.set_number(0);
         if let Some(out) = &self.out
+            && let Ok(mut out) = out.try_lock()
             && let Ok(bye) = websocket::masked_close()
         {
-            // It may be closed already.
-            let _ = write(out, &bye);
+            // It may be closed already, or its server may have stopped reading.
+            let _ = out.send_last(&bye);
         }
         self.cut();
     }

@@ -26,6 +26,9 @@ pub(crate) fn exit(context: &mut Context, x: Value) -> Result {
     Ok(Value::Null)
 }
 
+/// Default connection timeout.
+const CONNECT_MS: u64 = 10_000;
+
 /// `hopen x`: opens a file or process given as symbol, text or port; `(target;timeout)` adds a timeout in milliseconds.
 pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
     let (target, timeout_ms) = match &x {
@@ -50,7 +53,14 @@ pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
         let path = files::path(context, &Value::chars(&address[..]))?;
         files::reach::check_change(context, &path)?;
     }
-    Ok(Value::Int(context.host.open(&address, u64::try_from(timeout_ms).unwrap_or(0))?))
+    let mut timeout_ms = u64::try_from(timeout_ms).unwrap_or(0);
+    if let Some(by) = context.allowance.limits().deadline {
+        // 0 is the default timeout. A deadline in the past ends the evaluation at its next check.
+        let left_ms =
+            u64::try_from(by.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(u64::MAX).max(1);
+        timeout_ms = if timeout_ms == 0 { left_ms.min(CONNECT_MS) } else { timeout_ms.min(left_ms) };
+    }
+    Ok(Value::Int(context.host.open(&address, timeout_ms)?))
 }
 
 /// Whether a symbol is a process address, or the `` `:: `` form, which takes address and timeout as an argument.

@@ -181,7 +181,7 @@ csv:","
   head,:auth["Authorization";u 1],auth["Proxy-Authorization";px 1];
   if[count body;head,:("Content-Type: ",body 0;"Content-Length: ",string count body 1)];
   r:(`$":",raze$[count p;px;u]0 2)("\r\n"sv head,("";"")),$[count body;body 1;""];
-  n:4+first r ss"\r\n\r\n";
+  n:4+first(200000 sublist r)ss"\r\n\r\n";
   h:lower n#r;
   is:any("content-encoding: gzip";"content-encoding:gzip")in"\r\n"vs h;
   (n#r;$[is&n<count r;"c"$.Q.gz"x"$n _r;n _r])}
