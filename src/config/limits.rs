@@ -218,7 +218,7 @@ limits! {
     http_body_bytes, "limit-http-body", bytes, 1 << 20, "1MiB", [Tick, Rdb],
         "Maximum size of an HTTP POST body";
     http_response_bytes, "limit-http-response", bytes, 256 << 20, "256MiB", [Rdb],
-        "Maximum size of the response to an HTTP request that q makes (.Q.hg, `:http://host)";
+        "Maximum size of an HTTP response to q (.Q.hg, `:http://host), or of a message of a WebSocket that q opened";
     web_message_bytes, "limit-web-message", bytes, 1 << 20, "1MiB", [Rdb],
         "Maximum size of a WebSocket message";
     http_time_ns, "limit-http-time", nanoseconds, 10_000_000_000, "10s", [Tick, Rdb],

@@ -119,6 +119,19 @@ impl WriteHalf {
         Ok(self.socket.write_all(messages)?)
     }
 
+    /// As [`WriteHalf::send`] before a close, which a server that does not read must not delay.
+    ///
+    /// # Errors
+    /// As [`WriteHalf::send`].
+    pub fn send_last(&mut self, message: &[u8]) -> Result<(), ClientError> {
+        /// Longest wait for room in the send buffer.
+        const MOMENT: Duration = Duration::from_millis(100);
+        if let Some(stream) = self.socket.as_tcp() {
+            stream.set_write_timeout(Some(MOMENT))?;
+        }
+        self.send(message)
+    }
+
     /// Ends the reads of the other half, also one that blocks, without a word to the server: its connection stays open.
     pub fn stop_reading(&mut self) {
         // It may be closed already.

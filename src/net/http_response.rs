@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Most bytes and fields of a head.
+/// Most bytes and fields of a head; so many bytes may also the interim heads have, and the fields behind a body in chunks.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_FIELDS: usize = 256;
 
@@ -65,15 +65,27 @@ pub struct Response {
     /// Head and decoded body.
     out: Vec<u8>,
     head_bytes: usize,
-    /// Received and not yet decoded.
+    /// Received bytes, decoded up to `at`.
     raw: Vec<u8>,
+    at: usize,
+    /// Bytes that were left out of `out` because they belong neither to the final head nor to the body.
+    aside_bytes: usize,
 }
 
 impl Response {
     /// For the response to this request, of at most `max_bytes` with its head.
     pub fn new(request: &[u8], max_bytes: usize) -> Response {
         let is_bodiless = request.get(..5).is_some_and(|method| method.eq_ignore_ascii_case(b"HEAD "));
-        Response { stage: Stage::Head, is_bodiless, max_bytes, out: Vec::new(), head_bytes: 0, raw: Vec::new() }
+        Response {
+            stage: Stage::Head,
+            is_bodiless,
+            max_bytes,
+            out: Vec::new(),
+            head_bytes: 0,
+            raw: Vec::new(),
+            at: 0,
+            aside_bytes: 0,
+        }
     }
 
     /// Status of the final head, once it has arrived.
@@ -93,7 +105,14 @@ impl Response {
         if self.out.len().saturating_add(self.raw.len()) > self.max_bytes {
             return Err(Broken::TooLong(self.max_bytes));
         }
+        // A head is parsed from its start: once for each of its lines, not for each byte that arrives.
+        if self.stage == Stage::Head && !bytes.contains(&b'\n') {
+            return if self.raw.len() > MAX_HEAD_BYTES { Err(Broken::TooLong(MAX_HEAD_BYTES)) } else { Ok(false) };
+        }
         while self.advance()? {}
+        // Once for all that was decoded: a read may hold thousands of chunks.
+        self.raw.drain(..self.at.min(self.raw.len()));
+        self.at = 0;
         Ok(matches!(self.stage, Stage::Whole { .. }))
     }
 
@@ -126,8 +145,7 @@ impl Response {
             Stage::Head => self.take_head(),
             Stage::Whole { .. } => Ok(false),
             Stage::Body { body: Body::ToEnd, .. } => {
-                let all = self.raw.len();
-                self.take_body(all);
+                self.take_body(usize::MAX);
                 Ok(false)
             }
             Stage::Body { status, body: Body::Bytes(left) } => {
@@ -150,24 +168,37 @@ impl Response {
 
     /// Moves at most `most` bytes to the body; returns how many.
     fn take_body(&mut self, most: usize) -> usize {
-        let taken = most.min(self.raw.len());
-        self.out.extend(self.raw.drain(..taken));
+        let rest = self.raw.get(self.at..).unwrap_or_default();
+        let taken = most.min(rest.len());
+        self.out.extend_from_slice(rest.get(..taken).unwrap_or_default());
+        self.at = self.at.saturating_add(taken);
         taken
+    }
+
+    /// Skips bytes of an interim head, or of fields behind the body.
+    fn set_aside(&mut self, length: usize) -> Result<(), Broken> {
+        self.at = self.at.saturating_add(length);
+        self.aside_bytes = self.aside_bytes.saturating_add(length);
+        if self.aside_bytes > MAX_HEAD_BYTES { Err(Broken::TooLong(MAX_HEAD_BYTES)) } else { Ok(()) }
     }
 
     fn take_head(&mut self) -> Result<bool, Broken> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut head = httparse::Response::new(&mut fields);
-        let parsed = head.parse(&self.raw).map_err(|error| Broken::Malformed(error.to_string()))?;
+        let rest = self.raw.get(self.at..).unwrap_or_default();
+        let parsed = lenient().parse_response(&mut head, rest).map_err(|error| Broken::Malformed(error.to_string()))?;
         let httparse::Status::Complete(length) = parsed else {
-            return if self.raw.len() > MAX_HEAD_BYTES { Err(Broken::TooLong(MAX_HEAD_BYTES)) } else { Ok(false) };
+            return if rest.len() > MAX_HEAD_BYTES { Err(Broken::TooLong(MAX_HEAD_BYTES)) } else { Ok(false) };
         };
         let status = head.code.unwrap_or_default();
         let body = body_of(status, head.headers, self.is_bodiless)?;
         // Interim responses come before the final one.
         if (100..200).contains(&status) && status != 101 {
-            self.raw.drain(..length);
+            self.set_aside(length)?;
             return Ok(true);
+        }
+        if matches!(body, Body::Bytes(bytes) if bytes > self.max_bytes) {
+            return Err(Broken::TooLong(self.max_bytes));
         }
         self.take_body(length);
         self.head_bytes = length;
@@ -184,40 +215,42 @@ impl Response {
         const MAX_LINE_BYTES: usize = 4 << 10;
         if let Chunk::Data(left) = chunk {
             let left = left.saturating_sub(self.take_body(left));
-            return Ok(match (left, self.raw.is_empty()) {
-                (0, _) => Some(Some(Chunk::DataEnd)),
-                _ => {
-                    self.set_chunk(Chunk::Data(left));
-                    None
-                }
-            });
+            if left == 0 {
+                return Ok(Some(Some(Chunk::DataEnd)));
+            }
+            self.set_chunk(Chunk::Data(left));
+            return Ok(None);
         }
+        let rest = self.raw.get(self.at..).unwrap_or_default();
         if chunk == Chunk::Size {
-            return match httparse::parse_chunk_size(&self.raw) {
+            return match httparse::parse_chunk_size(rest) {
                 Ok(httparse::Status::Complete((length, size))) => {
-                    self.raw.drain(..length);
-                    let size = usize::try_from(size).map_err(|_| Broken::TooLong(self.max_bytes))?;
+                    self.at = self.at.saturating_add(length);
+                    let size = usize::try_from(size).ok().filter(|size| *size <= self.max_bytes);
+                    let size = size.ok_or(Broken::TooLong(self.max_bytes))?;
                     Ok(Some(Some(if size == 0 { Chunk::Trailer } else { Chunk::Data(size) })))
                 }
-                Ok(httparse::Status::Partial) if self.raw.len() <= MAX_LINE_BYTES => Ok(None),
+                Ok(httparse::Status::Partial) if rest.len() <= MAX_LINE_BYTES => Ok(None),
                 _ => Err(Broken::Malformed("the size of a chunk is no number".to_string())),
             };
         }
-        let Some(end) = self.raw.iter().position(|byte| *byte == b'\n') else {
-            let is_long = self.raw.len() > MAX_LINE_BYTES;
-            return if is_long {
-                Err(Broken::Malformed("a line of a chunk is too long".to_string()))
-            } else {
-                Ok(None)
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+            return match rest.len() > MAX_LINE_BYTES {
+                true => Err(Broken::Malformed("a line of a chunk is too long".to_string())),
+                false => Ok(None),
             };
         };
-        let line: Vec<u8> = self.raw.drain(..=end).collect();
-        let is_empty = matches!(&line[..], b"\r\n" | b"\n");
+        let is_empty = matches!(rest.get(..=end), Some(b"\r\n" | b"\n"));
         match chunk {
-            Chunk::DataEnd if is_empty => Ok(Some(Some(Chunk::Size))),
+            Chunk::DataEnd if is_empty => {
+                self.at = self.at.saturating_add(end).saturating_add(1);
+                Ok(Some(Some(Chunk::Size)))
+            }
             Chunk::DataEnd => Err(Broken::Malformed("a chunk is longer than its size".to_string())),
-            _ if is_empty => Ok(Some(None)),
-            _ => Ok(Some(Some(Chunk::Trailer))),
+            _ => {
+                self.set_aside(end.saturating_add(1))?;
+                Ok(Some(if is_empty { None } else { Some(Chunk::Trailer) }))
+            }
         }
     }
 
@@ -226,6 +259,17 @@ impl Response {
             *own = chunk;
         }
     }
+}
+
+/// What real servers send and other clients, kdb+ among them, accept.
+fn lenient() -> httparse::ParserConfig {
+    let mut config = httparse::ParserConfig::default();
+    config
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .allow_multiple_spaces_in_response_status_delimiters(true)
+        .ignore_invalid_headers_in_responses(true);
+    config
 }
 
 /// Length of the body: by the status, the transfer coding, the content's length, or the end of the connection, in this order.
@@ -317,7 +361,38 @@ mod tests {
         assert_eq!(of(OK), Broken::Incomplete);
         assert_eq!(of(""), Broken::Incomplete);
         assert_eq!(of(&format!("{OK}\r\n{}", "x".repeat(5000))), Broken::TooLong(4096));
-        assert_eq!(of(&format!("{chunked}ffffffffffff\r\n{}", "x".repeat(5000))), Broken::TooLong(4096));
+        // Before anything of it has arrived.
+        assert_eq!(of(&format!("{OK}Content-Length: 5000\r\n\r\n")), Broken::TooLong(4096));
+        for size in ["ffffffffffff", "ffffffffffffffff", "1001"] {
+            assert_eq!(of(&format!("{chunked}{size}\r\n")), Broken::TooLong(4096), "{size}");
+        }
+        assert!(matches!(of(&format!("{chunked}10000000000000000\r\n")), Broken::Malformed(_)));
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_limit() {
+        let endless = |start: &str, part: &str| {
+            let mut reader = Response::new(b"GET /", 1 << 20);
+            let mut fed = reader.extend(start.as_bytes());
+            for _ in 0..10_000 {
+                fed = fed.and_then(|_| reader.extend(part.as_bytes()));
+            }
+            fed
+        };
+        assert_eq!(endless("", "HTTP/1.1 100 Continue\r\n\r\n"), Err(Broken::TooLong(MAX_HEAD_BYTES)));
+        assert_eq!(endless(OK, "aaaaaaaaaa"), Err(Broken::TooLong(MAX_HEAD_BYTES)));
+        let chunked = format!("{OK}Transfer-Encoding: chunked\r\n\r\n0\r\n");
+        assert_eq!(endless(&chunked, "X: trailer\r\n"), Err(Broken::TooLong(MAX_HEAD_BYTES)));
+    }
+
+    #[test]
+    fn heads_that_other_clients_accept() {
+        for head in
+            ["HTTP/1.0 200\r\n", "HTTP/1.1  200  OK\nX : 1\r\n", "HTTP/1.1 200 OK\r\nnot a field\r\nX: 1\r\n 2\r\n"]
+        {
+            let response = format!("{head}Content-Length: 1\r\n\r\na");
+            assert_eq!(got("GET /", response.as_bytes(), 3), Ok(response));
+        }
     }
 
     #[test]

@@ -60,7 +60,9 @@ impl Sites {
     }
 
     fn accepts(&self, origin: &str, host: Option<&str>) -> bool {
-        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        // Browsers send a scheme, or `null`; q's WebSocket clients send the host alone.
+        let bare = Some(origin).filter(|origin| *origin != "null");
+        let authority = origin.split_once("://").map_or(bare, |(_, authority)| Some(authority));
         let is_own = authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host));
         is_own || self.origins.iter().any(|accepted| accepted.eq_ignore_ascii_case(origin))
     }
@@ -126,6 +128,9 @@ mod tests {
             (&["Host: n:5010", "Origin: http://n:80"], true),
             (&["Host: n:5010", "Origin: http://evil.example"], true),
             (&["Host: n:5010", "Origin: null"], true),
+            (&["Host: null", "Origin: null"], true),
+            (&["Host: n:5010", "Origin: n:5010"], false),
+            (&["Host: n:5010", "Origin: n"], true),
             (&["Host: n:5010", "Origin: https://desk.example.com"], false),
             (&["Host: n:5010", "Origin: http://desk.example.com"], true),
             (&["Host: n:5010", "Referer: https://desk.example.com/a?b"], false),

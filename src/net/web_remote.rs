@@ -11,6 +11,7 @@ use crate::metrics;
 use crate::q::QError;
 use crate::q::handlers::HandlerEvent;
 use crate::q::handles::Peer;
+use crate::sys::interrupt;
 use crate::table::{Items, Value, Vector};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,16 +26,15 @@ pub type TellWeb = Arc<dyn Fn(Arc<Inbox>, HandlerEvent, Box<dyn FnOnce() + Send>
 /// What HTTP connections may hold, and who takes the messages of WebSockets; without anyone there are none.
 #[derive(Clone)]
 pub struct Web {
+    /// Of a response, and of a WebSocket's message: an exchange's snapshot is as long as a file.
     pub max_response_bytes: usize,
-    pub max_message_bytes: usize,
     pub tell: Option<TellWeb>,
 }
 
 impl Web {
     pub fn of(limits: &Limits, tell: Option<TellWeb>) -> Web {
         let bytes = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
-        let max_response_bytes = bytes(limits.http_response_bytes);
-        Web { max_response_bytes, max_message_bytes: bytes(limits.web_message_bytes), tell }
+        Web { max_response_bytes: bytes(limits.http_response_bytes), tell }
     }
 }
 
@@ -51,7 +51,7 @@ pub fn open(address: &str, timeout: Duration, web: &Web, tell: &Tell) -> Result<
     if address.is_websocket() {
         let (web, tell) = (web.clone(), Arc::clone(tell));
         let inbox = Arc::new(Inbox::default());
-        return Ok(Box::new(Socket { client, out: None, inbox, web, tell }));
+        return Ok(Box::new(Socket { client, out: None, closer: None, inbox, web, tell }));
     }
     Ok(Box::new(Http { address, timeout, client, max_response_bytes: web.max_response_bytes }))
 }
@@ -64,6 +64,7 @@ fn request_of(message: &Value) -> Result<&[u8], QError> {
 /// The q error of a request without a response.
 fn failed(error: WebError) -> QError {
     match error {
+        WebError::Connection(ClientError::Timeout) if interrupt::is_asked() => QError::named("stop"),
         WebError::Connection(ClientError::Timeout) => QError::with("stop", "time limit"),
         WebError::Connection(error) => refused(error),
         WebError::Response(broken) => {
@@ -103,6 +104,8 @@ struct Socket {
     client: Option<WebClient>,
     /// Writing half, once the server has agreed.
     out: Option<Arc<Mutex<WriteHalf>>>,
+    /// The same without its lock, which the reader may hold for as long as a write takes.
+    closer: Option<WriteHalf>,
     inbox: Arc<Inbox>,
     web: Web,
     tell: Tell,
@@ -116,10 +119,12 @@ impl Socket {
             Ok(upgraded) => upgraded,
             Err(response) => return Ok(Value::chars(response)),
         };
-        let out = Arc::new(Mutex::new(upgraded.outgoing().map_err(|error| reported("hop", &error))?));
+        let outgoing = || upgraded.outgoing().map_err(|error| reported("hop", &error));
+        self.closer = Some(outgoing()?);
+        let out = Arc::new(Mutex::new(outgoing()?));
         let head = Value::chars(upgraded.head.clone());
         let reader = Messages {
-            reader: Reader::of_client(self.web.max_message_bytes),
+            reader: Reader::of_client(self.web.max_response_bytes),
             out: Arc::clone(&out),
             inbox: Arc::clone(&self.inbox),
             tell_web: self.web.tell.clone().ok_or(QError::named("nyi"))?,
@@ -144,7 +149,9 @@ impl Peer for Socket {
         };
         let frame = websocket::masked(is_text, payload).map_err(|error| QError::with("os", error.to_string()))?;
         if write(out, &frame).is_err() {
+            // Part of a frame may be gone: nothing can follow it.
             self.inbox.end(End::Closed);
+            self.cut();
             return ended(End::Closed);
         }
         Ok(Value::Null)
@@ -155,8 +162,8 @@ impl Peer for Socket {
     }
 
     fn cut(&mut self) {
-        if let Some(out) = &self.out {
-            out.lock().unwrap_or_else(PoisonError::into_inner).close();
+        if let Some(closer) = &mut self.closer {
+            closer.close();
         }
     }
 
@@ -170,10 +177,11 @@ impl Drop for Socket {
         // No close notification for a handle that this process closes.
         self.inbox.set_number(0);
         if let Some(out) = &self.out
+            && let Ok(mut out) = out.try_lock()
             && let Ok(bye) = websocket::masked_close()
         {
-            // It may be closed already.
-            let _ = write(out, &bye);
+            // It may be closed already, or its server may have stopped reading.
+            let _ = out.send_last(&bye);
         }
         self.cut();
     }
@@ -235,7 +243,7 @@ impl Messages {
                 }
                 Err(broken) => {
                     if broken.is_too_large() {
-                        metrics::refused(Limit::web_message_bytes);
+                        metrics::refused(Limit::http_response_bytes);
                     }
                     tracing::warn!(reason = broken.reason, "a WebSocket's server broke the protocol");
                     let _ = write(&self.out, &broken.reply);

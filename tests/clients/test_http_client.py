@@ -1,8 +1,12 @@
 """HTTP and WebSocket as a client: `.Q.hg`, `.Q.hp`, `` `:http://host `` and `` `:ws://host `` of a session and of a node, against Python's server."""
 
 import base64
+import contextlib
 import gzip
+import hashlib
 import http.server
+import re
+import socket
 import subprocess
 import threading
 import unittest
@@ -25,6 +29,12 @@ class Echo(http.server.BaseHTTPRequestHandler):
         told = [self.headers.get(name, "-") for name in ("Authorization", "Proxy-Authorization", "Content-Type")]
         out = " ".join([self.command, self.path, *told, body]).encode()
         self.send_response(404 if "missing" in self.path else 200)
+        if self.path == "/slow":
+            self.end_headers()
+            self.wfile.flush()
+            # Until the client goes.
+            self.rfile.read(1)
+            return
         if self.path.endswith("gz") and self.headers.get("Accept-Encoding") == "gzip":
             out = gzip.compress(out)
             self.send_header("Content-Encoding", "gzip")
@@ -109,9 +119,141 @@ class HttpClient(Scene):
 
     def test_a_node_asks_for_those_who_may_connect(self):
         node = self.connect(self.rdb(self.tick()))
-        with self.assertRaises(KdbError) as refused:
-            node.ask(f'(`:ws://{self.at})"GET / HTTP/1.1\r\n\r\n"')
-        self.assertIn(str(refused.exception), ("nyi", "access"))
+        for text in (
+            f'(`:ws://{self.at})"GET / HTTP/1.1\r\n\r\n"',
+            f'(`:http://{self.at})"GET / HTTP/1.1\r\n\r\n"',
+            f'`::[("http://{self.at}";100);"GET / HTTP/1.1\r\n\r\n"]',
+            f'.Q.hg"http://{self.at}/"',
+            f'.Q.hp["http://{self.at}/";"text/plain";"x"]',
+            f"hopen`:http://{self.at}",
+        ):
+            with self.subTest(text=text):
+                with self.assertRaises(KdbError) as refused:
+                    node.ask(text)
+                self.assertEqual(str(refused.exception), "access")
+
+    def test_a_query_ends_in_time_though_its_server_does_not(self):
+        lines = self.q("\\T 1", '@[0;(.Q.hg;"http://AT/slow");{x}]', '-1 .Q.hg"http://AT/after";')
+        self.assertEqual(lines, ['"stop"', "GET /after - - - "])
+
+
+class Raw:
+    """A server that calls `serve` with each connection and the head of its request."""
+
+    def __init__(self, serve):
+        self.serve = serve
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.at = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.one, args=(connection,), daemon=True).start()
+
+    def one(self, connection):
+        head = b""
+        with contextlib.suppress(OSError), connection:
+            while not head.endswith(b"\r\n\r\n"):
+                head += connection.recv(1)
+            self.serve(connection, head)
+
+    def close(self):
+        self.listener.close()
+
+
+def flood(start, part):
+    def serve(connection, _):
+        connection.sendall(start)
+        while True:
+            connection.sendall(part)
+
+    return serve
+
+
+def agreeing(serve, proof=None):
+    """Agrees to the upgrade before it calls `serve`."""
+
+    def upgraded(connection, head):
+        key = re.search(rb"(?i)sec-websocket-key: *(\S+)", head)[1]
+        own = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+        fields = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + (proof or own)
+        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n" + fields + b"\r\n\r\n")
+        serve(connection)
+
+    return upgraded
+
+
+def text(payload):
+    return b"\x81" + bytes([len(payload)]) + payload
+
+
+def until_closed(connection):
+    while connection.recv(65536):
+        pass
+
+
+class HostileServers(Scene):
+    def q(self, serve, *lines):
+        server = Raw(serve)
+        self.addCleanup(server.close)
+        shown = "\n".join(lines).replace("AT", server.at) + "\n"
+        done = subprocess.run([binary(), "q", "-q"], input=shown, capture_output=True, text=True, timeout=60)
+        return done.stdout.splitlines()
+
+    def test_responses_without_an_end(self):
+        ok = b"HTTP/1.1 200 OK\r\n"
+        chunked = ok + b"Transfer-Encoding: chunked\r\n\r\n"
+        for what, serve, wanted in (
+            ("fields", flood(ok, b"X: y\r\n" * 100), "http"),
+            ("a field", flood(ok, b"x" * 1000), "limit"),
+            ("interim heads", flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), "limit"),
+            ("fields behind the body", flood(chunked + b"0\r\n", b"X: y\r\n" * 100), "limit"),
+            ("a body", flood(ok + b"\r\n", b"x" * 1_000_000), "limit"),
+            ("a chunk", flood(chunked + b"ffffffffffffffff\r\n", b""), "limit"),
+            ("a length", flood(ok + b"Content-Length: 18446744073709551615\r\n\r\n", b""), "limit"),
+        ):
+            with self.subTest(what=what):
+                self.assertEqual(self.q(serve, '@[.Q.hg;"http://AT/";{x}]'), [f'"{wanted}"'])
+
+    OPEN = "r:(`:ws://AT)\"GET / HTTP/1.1\\r\\n\\r\\n\";h:first r;"
+
+    def test_an_agreement_without_the_proof(self):
+        lines = self.q(agreeing(until_closed, proof=b"x"), '@[(`:ws://AT);"GET / HTTP/1.1\\r\\n\\r\\n";{x}]', "count .z.W")
+        self.assertEqual(lines, ['"http"', "0"])
+
+    def test_frames_that_break_the_protocol_end_the_connection(self):
+        for what, frames in (("masked", b"\x81\x83\0\0\0\0abc"), ("endless", b"\x82\x7f" + b"\xff" * 8), ("half", b"\x81\x05ab")):
+            with self.subTest(what=what):
+                serve = agreeing(lambda connection, frames=frames: connection.sendall(frames))
+                lines = self.q(serve, ".z.ws:{-1\"message\"};.z.wc:{-1\"closed \",string x=h;exit 0}", self.OPEN, "\\t 50")
+                self.assertEqual(lines, ["closed 1"])
+
+    def test_messages_wait_for_the_evaluation(self):
+        def serve(connection):
+            connection.sendall(text(b"m") * 10_000)
+            until_closed(connection)
+
+        lines = self.q(
+            agreeing(serve),
+            "n:0;.z.ws:{n+:1;if[n=10000;-1 string n;exit 0]}",
+            self.OPEN,
+            "a:.z.p;while[.z.p<a+0D00:00:00.5;]",
+            "\\t 50",
+        )
+        self.assertEqual(lines, ["10000"])
+
+    def test_a_handler_closes_its_own_handle_and_opens_another(self):
+        def serve(connection):
+            connection.sendall(text(b"m") * 100)
+            until_closed(connection)
+
+        handler = ".z.ws:{n+:1;if[.z.w<>h;-1\"other\"];hclose .z.w;if[n=20;-1 string n;exit 0];open[]}"
+        opening = 'open:{h::first(`:ws://AT)"GET / HTTP/1.1\\r\\n\\r\\n"}'
+        self.assertEqual(self.q(agreeing(serve), "n:0", opening, handler, "open[]", "\\t 50")[-1:], ["20"])
 
 
 class WebSockets(Scene):

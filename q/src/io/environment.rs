@@ -3,6 +3,7 @@
 use crate::io::{files, handles};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::host::{Setting, is_limit};
 use crate::runtime::paths::why_not;
 use crate::runtime::time;
 use crate::runtime::values::Result;
@@ -13,6 +14,7 @@ use columns::table::symbol::{self, text};
 use columns::table::{Items, Sym, Value, Vector};
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// `exit x`: ends the process with exit code `x`.
 pub(crate) fn exit(context: &mut Context, x: Value) -> Result {
@@ -23,6 +25,9 @@ pub(crate) fn exit(context: &mut Context, x: Value) -> Result {
     context.host.exit(code)?;
     Ok(Value::Null)
 }
+
+/// Default connection timeout.
+const CONNECT_MS: u64 = 10_000;
 
 /// `hopen x`: opens a file or process given as symbol, text or port; `(target;timeout)` adds a timeout in milliseconds.
 pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
@@ -48,7 +53,14 @@ pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
         let path = files::path(context, &Value::chars(&address[..]))?;
         files::reach::check_change(context, &path)?;
     }
-    Ok(Value::Int(context.host.open(&address, u64::try_from(timeout_ms).unwrap_or(0))?))
+    let mut timeout_ms = u64::try_from(timeout_ms).unwrap_or(0);
+    if let Some(by) = context.allowance.limits().deadline {
+        // 0 is the default timeout. A deadline in the past ends the evaluation at its next check.
+        let left_ms =
+            u64::try_from(by.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(u64::MAX).max(1);
+        timeout_ms = if timeout_ms == 0 { left_ms.min(CONNECT_MS) } else { timeout_ms.min(left_ms) };
+    }
+    Ok(Value::Int(context.host.open(&address, timeout_ms)?))
 }
 
 /// Whether a symbol is a process address, or the `` `:: `` form, which takes address and timeout as an argument.
@@ -80,6 +92,20 @@ pub(crate) fn one_shot(context: &mut Context, address: Sym, mut arguments: Vec<V
             Ok(Value::list(vec![if is_open { handle } else { Value::Int(i32::MIN) }, response]))
         }
         answer => answer,
+    }
+}
+
+/// The end of a query that begins now: `\T`.
+fn query_deadline(context: &Context) -> Option<Instant> {
+    let seconds = u64::try_from(context.host.setting(Setting::QueryTime)).ok().filter(|seconds| *seconds > 0)?;
+    Instant::now().checked_add(Duration::from_secs(seconds))
+}
+
+/// The console's messages to itself are async ones. Scripts and editors send them to have `\T` apply to their own work.
+fn send_to_itself(context: &mut Context, message: Value) -> Result {
+    match context.host.global(crate::syntax::prims::name(".z.ps")) {
+        Some(handler) => context.call1(&handler, message),
+        None => context.message(&message),
     }
 }
 
@@ -233,11 +259,16 @@ fn may_send(context: &Context, handle: i64) -> bool {
 /// Sends a message to a handle: 0 is this process, 1 and 2 its stdout and stderr (negative adds a newline).
 pub(crate) fn send(context: &mut Context, handle: i64, message: Value) -> Result {
     match handle {
-        // The console's messages to itself are async ones.
-        0 => match context.host.global(crate::syntax::prims::name(".z.ps")) {
-            Some(handler) => context.call1(&handler, message),
-            None => context.message(&message),
-        },
+        0 => {
+            let Some(by) = query_deadline(context) else { return send_to_itself(context, message) };
+            context.until(by, |context| send_to_itself(context, message)).map_err(|mut error| {
+                // The sender may trap the end of this message, unless the evaluation around it has ended as well.
+                if is_limit(&error) && &error.name[..] == b"stop" && context.check().is_ok() {
+                    error.name = error.name.into_owned().into();
+                }
+                error
+            })
+        }
         1 | 2 => {
             let text = message.as_text().ok_or(QError::named("type"))?;
             if handle == 1 {

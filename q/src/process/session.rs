@@ -12,7 +12,7 @@ use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
 use crate::runtime::guard::{Asking, Authors};
 use crate::runtime::host::{Caller, Grants, Host, Made, Resume, Setting, Threads};
-use crate::runtime::limits::Limits;
+use crate::runtime::limits::{self, Limits};
 use crate::runtime::values::symbol;
 use crate::verbs::append;
 use crate::verbs::show::{cut_note, show};
@@ -503,7 +503,8 @@ impl Host for Session {
 
     fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
         let handles = Arc::clone(&self.handles);
-        handles.request(handle, message, None, &mut |from, arrived| self.serve(from, arrived))
+        let by = limits::innermost().limits().deadline;
+        handles.request(handle, message, by, &mut |from, arrived| self.serve(from, arrived))
     }
 
     fn defer(&mut self) -> Result<(), QError> {

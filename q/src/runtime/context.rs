@@ -9,6 +9,7 @@ use crate::runtime::settings;
 use columns::sys::{budget, stack};
 use columns::table::function::Lambda;
 use columns::table::{Sym, Value};
+use std::time::Instant;
 
 /// A level of the call stack.
 pub(crate) struct Running {
@@ -111,6 +112,17 @@ impl<'h> Context<'h> {
         self.traps += 1;
         let result = work(self);
         self.traps -= 1;
+        result
+    }
+
+    /// Runs `work` within a deadline as well.
+    pub(crate) fn until<R>(&mut self, by: Instant, work: impl FnOnce(&mut Context<'h>) -> R) -> R {
+        let shorter = self.allowance.until(by);
+        let watch = Watch::open(&shorter);
+        let own = std::mem::replace(&mut self.allowance, shorter);
+        let result = work(self);
+        self.allowance = own;
+        drop(watch);
         result
     }
 

@@ -168,6 +168,13 @@ impl Allowance {
         Allowance { limits: self.limits.clone(), member: self.member.clone(), ..*self }
     }
 
+    /// The same with a deadline, if it comes before its own one.
+    pub(crate) fn until(&self, by: Instant) -> Allowance {
+        let mut again = self.again();
+        again.limits.deadline = Some(again.limits.deadline.map_or(by, |own| own.min(by)));
+        again
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -69,9 +69,9 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
                 context.tick()?;
                 let item = spread.map(|v| v.at(i));
                 let change = Amend { function: change.function, value: item.as_ref().or(change.value) };
-                // A list among the indices is taken item by item, an elided index as every item.
+                // A list among the indices is taken item by item, an elided index as every item. Keys without a type take it whole.
                 x = match keys.at(i) {
-                    key @ (Value::Vector(_) | Value::Null) if !is_key(&x, &key) => {
+                    key @ (Value::Vector(_) | Value::Null) if !is_key(&x, &key) && !is_untyped(&x) => {
                         deep(context, x, &[&[key][..], rest].concat(), &change)?
                     }
                     key => single(context, x, &key, rest, &change)?,
@@ -81,6 +81,12 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
         }
         key => single(context, x, key, rest, change),
     }
+}
+
+/// Whether the keys of a dictionary are the empty general list: the first key decides what they are.
+fn is_untyped(x: &Value) -> bool {
+    let Value::Dict(d) = x else { return false };
+    matches!(&d.keys, Value::Vector(Vector { items: Items::List(keys), .. }) if keys.is_empty())
 }
 
 /// Replaces many items of a simple vector at once.

@@ -195,12 +195,16 @@ fn keep(context: &mut Context, x: &Value, y: &Value, inside: bool) -> Result {
         Value::Dict(d) if d.keyed().is_none() => d.values.clone(),
         other => listed(other.clone()),
     };
+    Ok(x.gather(&rows(context, &x, &y, inside)?))
+}
+
+/// Row numbers of the items of a list that are `inside` another one, or are not.
+pub(crate) fn rows(context: &Context, x: &Value, y: &Value, inside: bool) -> std::result::Result<Vec<i64>, QError> {
     // Items of an enumeration are found by their symbols and stay in it.
     let at = find::all(context, &y.clone().plain(), &x.clone().plain())?;
     let n = y.count();
     let is_kept = |i: &usize| at.get(*i).is_some_and(|p| ((*p as usize) < n) == inside);
-    let rows: Vec<i64> = blocks::kept(0..at.len(), |i| Some(i).filter(is_kept).map(|i| i as i64));
-    Ok(x.gather(&rows))
+    Ok(blocks::kept(0..at.len(), |i| Some(i).filter(is_kept).map(|i| i as i64)))
 }
 
 pub(crate) fn inter(context: &mut Context, x: Value, y: Value) -> Result {

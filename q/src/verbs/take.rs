@@ -175,9 +175,13 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
                 }
                 (_, gone) => gone,
             };
-            let keys = crate::verbs::sets::except(context, d.keys.clone(), gone)?;
-            let rows = crate::verbs::find::all(context, &d.keys, &keys)?;
-            Ok(Value::dict(keys, d.values.gather(&rows)))
+            let gone = match gone {
+                Value::Dict(d) if d.keyed().is_none() => d.values.clone(),
+                gone => gone,
+            };
+            // By position: a key may occur more than once, each time with its own value.
+            let rows = crate::verbs::sets::rows(context, &d.keys, &gone, false)?;
+            Ok(Value::dict(d.keys.gather(&rows), d.values.gather(&rows)))
         }
         (_, Value::Table(_)) if matches!(x, Value::Sym(_)) => Err(type_error()),
         (_, Value::Table(t)) if x.as_symbols().is_some() => {

@@ -114,7 +114,7 @@ impl WebClient {
     /// lacks them. A response that does not agree is returned whole, as the error of the inner result.
     ///
     /// # Errors
-    /// As [`WebClient::request`].
+    /// As [`WebClient::request`]; a response that agrees without having read the request's key.
     pub fn upgrade(
         mut self,
         request: &[u8],
@@ -136,10 +136,10 @@ impl WebClient {
             let is_whole = response.extend(buffer.get(..read).unwrap_or_default())?;
             if response.status() == Some(101) {
                 let (head, received) = response.into_upgraded();
-                return Ok(match upgrade::is_agreed(&request, &head) {
-                    true => Ok(Upgraded { client: self, head, received }),
-                    false => Err(head),
-                });
+                if !upgrade::is_agreed(&request, &head) {
+                    return Err(Broken::Malformed("Sec-WebSocket-Accept does not fit the request".to_string()).into());
+                }
+                return Ok(Ok(Upgraded { client: self, head, received }));
             }
             if is_whole {
                 return Ok(Err(response.into_bytes()));

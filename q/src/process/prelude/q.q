@@ -168,7 +168,8 @@ csv:","
 / the proxy of HTTP_PROXY, except to hosts of NO_PROXY; a caller who may not read the environment has none
 .Q.hmb:{[url;method;body]
   u:.Q.hap url;
-  if[not count u;'`url];
+  / a line's end in a URL or method would add fields, or a request, of the URL's author
+  if[(not count u)or any"\r\n"in raze[u],string method;'`url];
   env:{[name]v:@[getenv;;""]each`$(name;lower name);first(v where 0<count each v),enlist""};
   skip:{$["."=first x;"*",x;x]}each","vs env"NO_PROXY";
   is:("http://"~lower u 0)&not any((u[2]?":")#u 2)like/:skip;
@@ -180,7 +181,7 @@ csv:","
   head,:auth["Authorization";u 1],auth["Proxy-Authorization";px 1];
   if[count body;head,:("Content-Type: ",body 0;"Content-Length: ",string count body 1)];
   r:(`$":",raze$[count p;px;u]0 2)("\r\n"sv head,("";"")),$[count body;body 1;""];
-  n:4+first r ss"\r\n\r\n";
+  n:4+first(200000 sublist r)ss"\r\n\r\n";
   h:lower n#r;
   is:any("content-encoding: gzip";"content-encoding:gzip")in"\r\n"vs h;
   (n#r;$[is&n<count r;"c"$.Q.gz"x"$n _r;n _r])}
