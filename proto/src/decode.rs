@@ -189,6 +189,10 @@ fn table(cursor: &mut Cursor<'_>) -> Result<Value, DecodeError> {
     cursor.ty()?;
     let count = inner_head(cursor)?.count();
     let names = symbols(cursor, count)?;
-    let count = inner_head(cursor)?.count();
+    let ty = cursor.ty()?;
+    if ty == types::SYMBOL_ATOM {
+        return Ok(Value::TableByName { attr, names, place: cursor.text()?.to_vec() });
+    }
+    let count = Head::after_type(ty, cursor)?.count();
     Ok(Value::Table { attr, names, columns: objects(cursor, count)? })
 }

@@ -119,6 +119,7 @@ fn put(writer: &mut Writer<'_>, value: &Value, depth_left: usize) -> Result<(), 
             writer.table_head_attr(*attr, names);
             put_all(writer, columns, inner)?;
         }
+        Value::TableByName { attr, names, place } => writer.table_by_name(*attr, names, place),
         Value::Lambda { namespace, source } => writer.lambda(namespace, source),
         Value::Unary(code) | Value::Binary(code) | Value::Iterator(code) => {
             writer.primitive(value.type_code(), *code);
@@ -148,7 +149,7 @@ fn put_dict(
     depth_left: usize,
 ) -> Result<(), EncodeError> {
     for part in [keys, values] {
-        if !is_countable(part.type_code()) {
+        if !is_countable(part.type_code()) || matches!(part, Value::TableByName { .. }) {
             return Err(EncodeError::Type(part.type_code()));
         }
     }
@@ -170,7 +171,7 @@ fn check_table(names: &[Vec<u8>], columns: &[Value]) -> Result<(), EncodeError> 
     }
     let rows = columns.first().map_or(0, Value::len);
     for column in columns {
-        if !is_column(column.type_code()) {
+        if !is_column(column.type_code()) || matches!(column, Value::TableByName { .. }) {
             return Err(EncodeError::Type(column.type_code()));
         }
         if column.len() != rows {

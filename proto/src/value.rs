@@ -79,6 +79,15 @@ pub enum Value {
         /// Columns of equal length.
         columns: Vec<Value>,
     },
+    /// Table whose columns stay where they are: a partitioned table, or a splayed one that is not mapped.
+    TableByName {
+        /// Attribute byte.
+        attr: u8,
+        /// Column names.
+        names: Vec<Vec<u8>>,
+        /// Name of the partitioned table, or the directory of the splayed one.
+        place: Vec<u8>,
+    },
     /// Lambda.
     Lambda {
         /// Namespace without the dot, empty for the root.
@@ -169,7 +178,7 @@ impl Value {
             Value::List { .. } => types::LIST,
             Value::Dict { sorted: false, .. } => types::DICT,
             Value::Dict { sorted: true, .. } => types::SORTED_DICT,
-            Value::Table { .. } => types::TABLE,
+            Value::Table { .. } | Value::TableByName { .. } => types::TABLE,
             Value::Lambda { .. } => types::LAMBDA,
             Value::Unary(_) => types::UNARY,
             Value::Binary(_) => types::BINARY,

@@ -26,6 +26,9 @@ pub fn object(bytes: &[u8], endian: Endian, limits: &Limits) -> Result<usize, De
     Ok(cursor.offset())
 }
 
+/// Count of a table by name. Neither a column nor half of a dictionary has it.
+const UNKNOWN: usize = usize::MAX;
+
 /// Steps over an object that was walked as part of another one.
 pub(crate) fn skip(cursor: &mut Cursor<'_>) -> Result<(), DecodeError> {
     step(cursor, DEEPEST, DEEPEST).map(drop)
@@ -78,6 +81,9 @@ fn step(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<
             let values_at = *cursor;
             expect_type(cursor, is_countable, DecodeErrorKind::NotADict)?;
             let values = step(cursor, max_depth, inner)?;
+            if keys == UNKNOWN || values == UNKNOWN {
+                return Err(start.error(DecodeErrorKind::NotADict));
+            }
             if keys != values {
                 return Err(values_at.error(DecodeErrorKind::Length { expected: keys, found: values }));
             }
@@ -108,7 +114,8 @@ fn step(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<
     }
 }
 
-/// Steps over the dictionary of a table: a symbol vector as keys, a general list of columns as values. Returns the number of rows.
+/// Steps over the dictionary of a table: a symbol vector as keys, a general list of columns or a place as values. Returns the number
+/// of rows, or [`UNKNOWN`].
 fn table(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result<usize, DecodeError> {
     let Some(inner) = depth_left.checked_sub(1) else {
         return Err(cursor.error(DecodeErrorKind::TooDeep { max_depth }));
@@ -117,6 +124,10 @@ fn table(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result
     cursor.ty()?;
     expect_type(cursor, |ty| ty == types::SYMBOL, DecodeErrorKind::NotATable)?;
     let names = step(cursor, max_depth, inner)?;
+    if cursor.rest().first() == Some(&types::SYMBOL_ATOM.cast_unsigned()) {
+        step(cursor, max_depth, inner)?;
+        return Ok(UNKNOWN);
+    }
     expect_type(cursor, |ty| ty == types::LIST, DecodeErrorKind::NotATable)?;
     let columns_at = *cursor;
     let ty = cursor.ty()?;
@@ -129,6 +140,9 @@ fn table(cursor: &mut Cursor<'_>, max_depth: usize, depth_left: usize) -> Result
         let column_at = *cursor;
         expect_type(cursor, is_column, DecodeErrorKind::NotATable)?;
         let found = step(cursor, max_depth, inner.saturating_sub(1))?;
+        if found == UNKNOWN {
+            return Err(column_at.error(DecodeErrorKind::NotATable));
+        }
         let expected = *rows.get_or_insert(found);
         if found != expected {
             return Err(column_at.error(DecodeErrorKind::Length { expected, found }));

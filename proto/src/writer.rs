@@ -214,6 +214,20 @@ impl<'a> Writer<'a> {
         self.list_head(columns);
     }
 
+    /// Writes a table of which only the names of the columns and the place travel.
+    pub fn table_by_name<T: AsRef<[u8]>>(
+        &mut self,
+        attr: u8,
+        names: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+        place: &[u8],
+    ) {
+        self.ty(types::TABLE);
+        self.out.push(attr);
+        self.dict_head();
+        self.symbols(names);
+        self.symbol(place);
+    }
+
     /// Writes the generic null `::`.
     pub fn null(&mut self) {
         self.primitive(types::UNARY, types::UNARY_NULL);

@@ -117,6 +117,24 @@ fn a_table_without_a_dictionary_of_names_and_columns_is_rejected() {
     assert_eq!(refusal(&[98, 0, 99, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), DecodeErrorKind::NotATable);
 }
 
+/// kdb+ sends a partitioned table as the names of its columns and its own name: `+`a`b!`t`.
+#[test]
+fn a_table_by_name_is_an_item_but_no_column() {
+    let by_name = [98, 0, 99, 11, 0, 2, 0, 0, 0, 97, 0, 98, 0, 245, 116, 0];
+    let (value, used) = decode::object(&by_name, Endian::Little, &Limits::default()).expect("a table");
+    assert_eq!(used, by_name.len());
+    assert_eq!(value, Value::TableByName { attr: 0, names: vec![b"a".to_vec(), b"b".to_vec()], place: b"t".to_vec() });
+    let mut bytes = Vec::new();
+    encode::encode_object(&Value::list([value.clone()]), &mut bytes).expect("travels");
+    assert_eq!(bytes, [&[0, 0, 1, 0, 0, 0][..], &by_name].concat());
+    for half in [Value::dict(value.clone(), value.clone()), Value::table([("c", value)])] {
+        assert_eq!(encode::encode_object(&half, &mut Vec::new()), Err(EncodeError::Type(98)));
+    }
+    assert_eq!(refusal(&[&[99][..], &by_name, &by_name].concat()), DecodeErrorKind::NotADict);
+    let column = [&[98, 0, 99, 11, 0, 1, 0, 0, 0, 97, 0, 0, 0, 1, 0, 0, 0][..], &by_name].concat();
+    assert_eq!(refusal(&column), DecodeErrorKind::NotATable);
+}
+
 #[test]
 fn a_count_with_its_sign_bit_is_rejected() {
     assert_eq!(refusal(&[4, 0, 0xff, 0xff, 0xff, 0xff]), DecodeErrorKind::NegativeCount(-1));

@@ -60,21 +60,31 @@ impl Kept {
     }
 }
 
-/// A password whose hash is still to be computed.
-pub struct Verify {
-    pub(super) hash: Arc<str>,
-    pub(super) password: Vec<u8>,
-    /// What the user may do; `None` for an unknown user, whose login takes as long as a known one's.
-    pub(super) grants: Option<Arc<Grants>>,
+/// A check that would hold the event loop.
+pub enum Verify {
+    /// The hash is still to be computed.
+    Hash {
+        hash: Arc<str>,
+        password: Vec<u8>,
+        /// What the user may do; `None` for an unknown user, whose login takes as long as a known one's.
+        grants: Option<Arc<Grants>>,
+    },
+    /// Another thread decides; the function waits for it.
+    Asked(Box<dyn FnOnce() -> Option<Arc<Grants>> + Send>),
 }
 
 impl Verify {
-    /// Computes the hash, which takes some ten milliseconds. Returns what the user may do, if the password is right.
+    /// Computes the hash, which takes some ten milliseconds, or waits for the decision. Returns what the user may do, if the password is right.
     pub fn run(self) -> Option<Arc<Grants>> {
-        let hash = PasswordHash::new(&self.hash).ok()?;
-        // The parameters are those of the hash.
-        Argon2::default().verify_password(&self.password, &hash).ok()?;
-        self.grants
+        match self {
+            Verify::Hash { hash, password, grants } => {
+                let hash = PasswordHash::new(&hash).ok()?;
+                // The parameters are those of the hash.
+                Argon2::default().verify_password(&password, &hash).ok()?;
+                grants
+            }
+            Verify::Asked(decision) => decision(),
+        }
     }
 }
 

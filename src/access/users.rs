@@ -102,7 +102,7 @@ impl Users {
 impl Access for Users {
     fn check(&self, user: &[u8], password: &[u8]) -> Check {
         let verify = |hash: &Arc<str>, grants| {
-            Check::Slow(Verify { hash: Arc::clone(hash), password: password.to_vec(), grants })
+            Check::Slow(Verify::Hash { hash: Arc::clone(hash), password: password.to_vec(), grants })
         };
         let known = self.users.get(user);
         // A name in the file is the file's: its password is never sent anywhere, and no service can give the name to somebody else.

@@ -51,4 +51,14 @@ segments[`stp`housekeeping`logs`logs;periods];
 / dqe: checks of which one has not ended
 at[`dqe;`dupchktab]set([]id:1 1 2 2 3 3;funct:6#`f;params:6#`;procs:6#`rdb`rdb`rdb`rdb`hdb`hdb;procschk:`rdb1`rdb1`rdb1`rdb1`hdb1`hdb1;
   starttime:6#day;endtime:6#0Np;result:6#0b;descp:6#enlist"testing";chkstatus:`failed`started`complete`failed`complete`complete;chkruntype:6#`manual);
+
+/ pcap: packets as Linux's cooked capture has them, and rows for the table of quotes
+packet:{[at;port;seq;flags;payload]
+  ip:0x4500,(0x0 vs`short$52+count payload),0x000040004006,0x0000,"x"$192 168 0 1 192 168 0 2;
+  tcp:(0x0 vs`short$port),(0x0 vs 443h),(0x0 vs`int$seq),0x00000000,0x80,flags,0x01000000,0x0000,0x0101080a,0x0000000100000002;
+  frame:(16#0x00),ip,tcp,payload;
+  raze[reverse each 0x0 vs/:(`int$at;0i;n;n:`int$count frame)],frame}
+at[`pcap;`dummy.pcap]1:0xd4c3b2a1020004000000000000000000ffff000071000000,raze packet'[1600000000+til 3;3#5010;1 2 3;0x101818;(0x;0x0102;0x030405)];
+at[`pcap;`dummypacketstable]set([]time:2020.09.13D12:26:40+0D00:00:01*til 3;sym:3#`;src:3#`$"192.168.0.1";dest:3#`$"192.168.0.2");
+at[`pcap;`dummyquotetable]set`time`sym xcols quote 10;
 exit 0

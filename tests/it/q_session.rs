@@ -5,8 +5,9 @@ use crate::node_program::{pushed, puts_off_several, sym, with};
 use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
-use proto::Value;
-use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
+use proto::{MessageKind, Value};
+use std::io::{BufRead, BufReader, ErrorKind, Lines, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 /// A listening session that has loaded this program.
@@ -322,6 +323,21 @@ fn two_sessions_ask_each_other() {
     let output = piped(&[], &lines);
     let shown = String::from_utf8_lossy(&output.stdout).replace("noted\n", "");
     assert_eq!(shown, "20\n22\n2\n,\"t\"\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_login_keeps_no_session_waiting_for_a_client_that_has_left() {
+    let (_files, _process, port) = serving("left", ".z.pw:{[u;p]1b}\nf:{.z.w\"asked\"}\n");
+    let mut client = connect(port);
+    client.send_async(&Value::chars("f[]")).expect("sent");
+    client.flush().expect("sent");
+    let message = client.next_message(None).expect("the connection lives").expect("a message");
+    assert_eq!(message.header.kind, MessageKind::Sync);
+    // The session waits for the answer, and its `.z.pw` must decide on the login.
+    let mut login = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    login.write_all(b"ann:x\x03\0").expect("sent");
+    drop(client);
+    login.read_exact(&mut [0]).expect("admitted");
 }
 
 /// What a session prints for lines of which one fails in a function, with the debugger on.

@@ -73,6 +73,9 @@ impl PartialEq for Value {
             (Dict { sorted: a, keys: ka, values: va }, Dict { sorted: b, keys: kb, values: vb }) => {
                 a == b && ka == kb && va == vb
             }
+            (TableByName { attr: a, names: na, place: pa }, TableByName { attr: b, names: nb, place: pb }) => {
+                (a, na, pa) == (b, nb, pb)
+            }
             (Table { attr: a, names: na, columns: ca }, Table { attr: b, names: nb, columns: cb }) => {
                 a == b && na == nb && ca == cb
             }

@@ -85,6 +85,7 @@ pub fn value() -> impl Strategy<Value = Value> {
                 })
             }),
             2 => (0..5usize).prop_flat_map(move |rows| table(rows, for_table.clone())),
+            1 => (0..=1u8, vec(symbol(), 0..4), symbol()).prop_map(|(attr, names, place)| Value::TableByName { attr, names, place }),
             1 => vec(inner.clone(), 1..4).prop_map(Value::Projection),
             1 => vec(inner.clone(), 1..4).prop_map(Value::Composition),
             1 => (106..=111i8, inner).prop_map(|(ty, function)| Value::Derived(ty, Box::new(function))),

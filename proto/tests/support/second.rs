@@ -77,6 +77,12 @@ impl Out {
                 self.bytes.extend([0, 0]);
                 self.all(columns);
             }
+            Value::TableByName { attr, names, place } => {
+                self.bytes.extend([*attr, 99, 11, 0]);
+                self.names(names);
+                self.bytes.push(245);
+                self.text(place);
+            }
             Value::Lambda { namespace, source } => {
                 self.text(namespace);
                 self.bytes.extend([10, 0]);

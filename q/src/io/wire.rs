@@ -71,6 +71,10 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
             let table = columns::table::Table::new(names?, columns.ok_or(QError::named("type"))?);
             Value::table(columns::table::Table { sorted: *attr == types::ATTR_SORTED, ..table })
         }
+        P::TableByName { names, place, .. } => {
+            let columns: Result<Vec<Sym>, QError> = names.iter().map(|n| symbol(n)).collect();
+            Value::func(Function::OnDisk { columns: columns?, place: symbol(place)? })
+        }
         simple => {
             let mut bytes = Vec::new();
             proto::encode::encode_object(simple, &mut bytes).map_err(|_| QError::named("type"))?;
@@ -247,8 +251,10 @@ fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), 
                 put(part, out, depth + 1)?;
             }
         }
-        Function::OnDisk { .. } => {
-            return Err(QError::with("par", "a partitioned table cannot be sent; select from it"));
+        // Only the names of its columns and its place travel, as from kdb+.
+        Function::OnDisk { columns, place } => {
+            room(out, columns.iter().map(|name| text(*name).len() + 1).sum::<usize>().saturating_add(HEAD_BYTES))?;
+            out.table_by_name(types::ATTR_NONE, columns.iter().map(|name| text(*name)), text(*place));
         }
         Function::Derived { iterator, function } => {
             out.derived_head(iterator.type_number());

@@ -151,7 +151,6 @@ impl State {
                 Raw::I32(_) if x.type_number() == types::INT => State::Ints(Sums::new(groups, 0)),
                 Raw::F64(_) => State::Floats(Sums::new(groups, 0.0)),
                 Raw::F32(_) => State::Reals(Sums::new(groups, 0.0)),
-                Raw::U8(_) if x.type_number() == types::CHAR => return Err(type_error()),
                 Raw::U8(_) | Raw::I16(_) | Raw::I32(_) | Raw::I64(_) => State::Longs(Sums::new(groups, 0)),
                 _ => return Err(type_error()),
             },
@@ -246,7 +245,7 @@ impl State {
         Ok(match self {
             State::Counts(s) => Items::Long(s.finish().into()),
             State::Ends(s) => x.at(&s.finish())?,
-            State::Longs(s) if matches!(number, types::BOOL | types::BYTE | types::SHORT) => {
+            State::Longs(s) if matches!(number, types::BOOL | types::BYTE | types::CHAR | types::SHORT) => {
                 Items::from_longs(types::INT, s.finish())
             }
             State::Longs(s) => Items::from_longs(if number == types::ENUM { types::LONG } else { number }, s.finish()),

@@ -178,6 +178,12 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
             return Ok(v.iter().position(|i| i == s));
         }
         (Value::Table(t), Value::Dict(d)) => return row_of(t, &d.values),
+        // A list of lists is searched for lists: an atom stands for the list of it alone.
+        (Value::Vector(Vector { items: Items::List(l), .. }), atom)
+            if atom.is_atom() && matches!(l.first(), Some(Value::Vector(_))) =>
+        {
+            return position(list, &atom.clone().enlist());
+        }
         _ => {}
     }
     let simple = matches!(list, Value::Vector(v) if !matches!(v.items, Items::List(_)));

@@ -68,11 +68,16 @@ pub(crate) fn fast_fold(
     scan: bool,
 ) -> Option<Evaluated> {
     let Value::Vector(v) = y else { return None };
-    if matches!(v.items, Items::List(_) | Items::Sym(_) | Items::Char(_)) || v.is_empty() || seed.is_some() {
+    if matches!(v.items, Items::List(_) | Items::Sym(_)) || v.is_empty() || seed.is_some() {
+        return None;
+    }
+    let name = name_of(f)?;
+    // There are sums of characters, although `+` does not take two of them.
+    if matches!(v.items, Items::Char(_)) && name != "+" {
         return None;
     }
     let wide = v.items.type_number() >= types::INT;
-    Some(match (name_of(f)?, scan) {
+    Some(match (name, scan) {
         ("+", false) if wide => stats::sum(context, y.clone()),
         ("+", true) if wide => stats::sums(context, y.clone()),
         ("&", false) => stats::min(context, y.clone()),

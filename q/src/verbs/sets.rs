@@ -160,10 +160,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),
         (Value::Table(_), _) => Err(type_error()),
-        (_, Value::Vector(b)) => {
-            let first_is_list = !b.is_empty() && !b.items.get(0).is_scalar();
-            Ok(Value::Bool(!first_is_list && find::position(&y, &x)?.is_some()))
-        }
+        (_, Value::Vector(_)) => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
         _ => Ok(Value::Bool(same_exactly(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
     }
 }

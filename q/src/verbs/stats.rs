@@ -293,7 +293,8 @@ pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
         Raw::I16(v) if !add => go(op, t, v, 0, 1),
         Raw::I16(v) => go(op, types::INT, &blocks::map::<_, _, Vec<i32>>(v, |i| i32::from(*i)), 0, 1),
         Raw::U8(v) if !add => go(op, t, v, 0, 1),
-        Raw::U8(v) if t != types::CHAR => {
+        // Running sums of characters are those of their codes; there are no products of them.
+        Raw::U8(v) if t != types::CHAR || op == Arithmetic::Add => {
             go(op, types::INT, &blocks::map::<_, _, Vec<i32>>(v, |i| i32::from(*i)), 0, 1)
         }
         _ => return None,

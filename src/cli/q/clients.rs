@@ -1,7 +1,7 @@
 //! Serves clients of the session's port: an event loop on its own thread, whose messages the console evaluates one at a time.
 
 use super::peers::{Client, ConnectionEvent, Dialect, HandlersSet};
-use crate::access::{Access, Check, FileError, Grants, Users};
+use crate::access::{Access, Check, FileError, Grants, Users, Verify};
 use crate::config::{Limits, Listen};
 use crate::net::client::Incoming;
 use crate::net::http;
@@ -309,9 +309,10 @@ impl Access for Gate {
         if self.handlers.has(Handler::Login) {
             let (decision, decided) = channel();
             (self.to_console)(ConnectionEvent::Login { user: user.to_vec(), password: password.to_vec(), decision });
-            if !decided.recv_timeout(LOGIN_WITHIN).unwrap_or(false) {
-                return Check::Refused;
-            }
+            // The console may itself be waiting for an answer or the end of another connection, which only the loop can bring.
+            let grants = self.grants(user);
+            let wait = move || grants.filter(|_| decided.recv_timeout(LOGIN_WITHIN).unwrap_or(false));
+            return Check::Slow(Verify::Asked(Box::new(wait)));
         }
         self.grants(user).map_or(Check::Refused, Check::Admitted)
     }

@@ -38,11 +38,10 @@ csv:","
 .Q.ff:{[t;u]
   new:cols[u]except cols t;
   $[count new;flip flip[t],new!{count[x]#enlist first 0#y}[t]each flip[0!u]new;t]}
-/ defaults overridden by options: .Q.def[defaults;.Q.opt .z.x]
+/ defaults overridden by options, read as the type of each default; an option without default reads as a missing one: .Q.def[defaults;.Q.opt .z.x]
 .Q.def:{[defaults;given]
-  cast:{[d;v]$[10h=type d;v;0h=type d;v;0>type d;(upper .Q.t abs type d)$v;(upper .Q.t type d)$" "vs v]};
-  k:key[defaults]inter key given;
-  defaults,k!cast'[defaults k;{$[0h=type x;$[1=count x;first x;" "sv x];x]}each given k]}
+  read:{[d;v]v:$[10h=type d;v;(type first d)$v];$[0>type d;first v;v]};
+  defaults,(key[given]#defaults)read'given}
 / options of a command line as a dictionary: .Q.opt .z.x
 .Q.opt:{[words]
   if[0=count words;:()!()];
