@@ -27,6 +27,9 @@ LINES = {
     "1b": "1b\n",
     "0x0102": "0x0102\n",
     "(1;`a;\"b\")": "1\n`a\n\"b\"\n",
+    "a:1 / one\n\n/ two\nb:2\n\na+b": "3\n",
+    "f:{\n  x+1\n\n  }\nf 2": "3\n",
+    "/\na block\n\\\n1+2": "3\n",
 }
 # A line, its error, and the text above the caret.
 ERRORS = {"1+`a": ("type", "1+`a"), "nothing": ("nothing", "nothing"), "til `a": ("type", "til `a"), "(1 2)+1 2 3": ("length", "(1 2)+1 2 3")}

@@ -171,9 +171,6 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     {
         return namespace::set_members(context, name, &old, members);
     }
-    if !written.starts_with(b".") && prims::keyword(written).is_some() {
-        return Err(QError::named("assign"));
-    }
     if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
         return Err(QError::named("assign"));
     }

@@ -200,10 +200,11 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     } else {
         Amend { function: Some(f), value: value.as_ref() }
     };
-    // Each column of a splayed table has its own file; `` ` `` is the table itself, which need not exist yet.
+    let is_inside = if assigns { crate::io::files::may_be_folder } else { crate::io::files::is_folder };
+    // Each column of a splayed table has its own file; `` ` `` is the table itself. An assignment makes the directories that it needs.
     if let (Value::Sym(folder), Some((Value::Sym(column), rest))) = (&target, path.split_first())
         && crate::runtime::paths::is_path(*folder)
-        && (*column == Sym::NULL || crate::io::files::is_folder(context, &target)?)
+        && (*column == Sym::NULL || is_inside(context, &target)?)
     {
         let file = crate::runtime::paths::inside(*folder, *column)?;
         amend_global(context, Value::Sym(file), rest, f, value)?;
@@ -219,7 +220,10 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         {
             return Ok(target);
         }
-        let old = crate::io::files::get_or_empty(context, &target)?;
+        let old = match path.is_empty() && assigns {
+            true => Value::empty(),
+            false => crate::io::files::get_or_empty(context, &target)?,
+        };
         let new = amend::deep(context, old, path, &change)?;
         // A new value replaces the file, as `set` does.
         return match path.is_empty() && !prims::is_glyph(f, ",") {

@@ -55,7 +55,9 @@ pub(crate) fn apply(
         }
         Iterator::EachPrior => {
             let y = arguments.pop().ok_or(QError::named("rank"))?;
-            if valence(f) == 1 && arguments.is_empty() {
+            // A list of lists has an item for each pair: `matrix':indexes`.
+            let is_nested = matches!(f, Value::Vector(Vector { items: Items::List(_), .. }));
+            if valence(f) == 1 && arguments.is_empty() && !is_nested {
                 return peach(context, f, y);
             }
             let seed = arguments.pop();

@@ -131,21 +131,31 @@ fn holders(x: &Value) -> i32 {
     i32::try_from(count.saturating_sub(1)).unwrap_or(i32::MAX).max(1)
 }
 
-/// Tokens of a text, including spaces.
+/// Tokens of a text, including white space and comments.
 fn pieces(x: &Value) -> Result {
     let source = x.as_text().ok_or_else(type_error)?;
     let mut out = Vec::new();
     let mut at = 0;
     for token in lex::tokens(source, lex::Language::Q)? {
-        if token.start > at {
-            out.push(Value::chars(source.get(at..token.start).unwrap_or_default()));
-        }
+        push_blanks(source.get(at..token.start).unwrap_or_default(), &mut out);
         if token.end > token.start {
             out.push(Value::chars(source.get(token.start..token.end).unwrap_or_default()));
         }
         at = token.end.max(at);
     }
     Ok(Value::list(out))
+}
+
+/// Appends the tokens of what separates others: each blank and line end is its own, a comment begins at the blank before it. Editors split
+/// text into statements at the tokens that are one line end.
+fn push_blanks(mut gap: &[u8], out: &mut Vec<Value>) {
+    while !gap.is_empty() {
+        let is_comment = gap.iter().take(2).any(|c| *c == b'/');
+        let line = gap.iter().skip(1).position(|c| *c == b'\n').map_or(gap.len(), |end| end + 1);
+        let (token, rest) = gap.split_at(if is_comment { line } else { 1 });
+        out.push(Value::chars(token));
+        gap = rest;
+    }
 }
 
 /// `-25!(handles;message)`: sends a message to each handle asynchronously.

@@ -157,7 +157,7 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
         let own = match (colons, decimals) {
             (1, None) => types::MINUTE,
             (2, None) => types::SECOND,
-            (2, Some(3)) => types::TIME,
+            (2, Some(..=3)) => types::TIME,
             _ => types::TIMESPAN,
         };
         let number = number.filter(|n| (types::TIMESPAN..=types::TIME).contains(n)).unwrap_or(own);

@@ -7,7 +7,7 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
 use crate::syntax::lex::{Language, PREFIX, Placed, Token, parse_error, tokens};
-use crate::syntax::{prims, resolve, words};
+use crate::syntax::{prims, resolve};
 use columns::sys::stack;
 use columns::table::function::Iterator;
 use columns::table::{Sym, Value};
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
     fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
         let is_k = text.starts_with(PREFIX);
         let mut tokens = tokens(text, if is_k { Language::K } else { Language::Q })?;
-        join_iterators(&mut tokens);
+        join_iterators(&mut tokens, is_k);
         Ok(Parser { text, tokens, at: 0, namespace, stops: Stops::default(), depth: 0, is_k })
     }
 
@@ -290,7 +290,8 @@ impl<'a> Parser<'a> {
         if let Some(prefix) = self.k_prefix(&left)? {
             return Ok(prefix);
         }
-        let iterator_word = matches!(self.peek(), Token::Name(b"each" | b"peach" | b"over" | b"scan" | b"prior"));
+        let iterator_word =
+            !self.is_k && matches!(self.peek(), Token::Name(b"each" | b"peach" | b"over" | b"scan" | b"prior"));
         if (!left.infix || iterator_word) && self.infix_follows() {
             let verb = self.term()?;
             if self.at_end() {
@@ -300,7 +301,7 @@ impl<'a> Parser<'a> {
             let right_is_closed = match self.peek() {
                 Token::Glyph(_) => false,
                 // `` `a xdesc upsert `` composes as `` `a xdesc , `` does.
-                Token::Name(name) => !is_infix_word(name),
+                Token::Name(name) => !k::is_infix_word(name, self.is_k),
                 _ => true,
             };
             let right = self.expression()?;
@@ -347,7 +348,7 @@ impl<'a> Parser<'a> {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
             }
-            Token::Name(name) if is_infix_word(name) => {
+            Token::Name(name) if k::is_infix_word(name, self.is_k) => {
                 let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
             }
@@ -476,7 +477,7 @@ impl<'a> Parser<'a> {
 
 /// Joins `'` and `':` to the verb before them across blanks: `1 _ 'x` iterates and signals nothing. `x: 'text` signals, and `'[f;g]`
 /// after blanks is a composition.
-fn join_iterators(tokens: &mut [Placed]) {
+fn join_iterators(tokens: &mut [Placed], is_k: bool) {
     for at in 1..tokens.len() {
         let (before, rest) = tokens.split_at_mut(at);
         let (Some(before), [iterator, after, ..]) = (before.last(), rest) else { continue };
@@ -485,16 +486,11 @@ fn join_iterators(tokens: &mut [Placed]) {
         }
         let follows_verb = match before.token {
             Token::Glyph(glyph) => !glyph.ends_with(':'),
-            Token::Name(name) => is_infix_word(name),
+            Token::Name(name) => k::is_infix_word(name, is_k),
             _ => false,
         };
         iterator.spaced = !follows_verb || matches!(after.token, Token::Open(b'['));
     }
-}
-
-/// Whether a name is a keyword or a script's own word that stands between its operands.
-fn is_infix_word(name: &[u8]) -> bool {
-    prims::keyword(name).map_or_else(|| words::is_infix(name), |word| prims::is_infix(&word))
 }
 
 /// Whether a node is a name indexed more than once: `x[i][j]`.

@@ -185,7 +185,7 @@ pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> R
             let at = find::position(&keys, key)?;
             // A list of dictionaries with the same keys is a table, also after the change.
             if let (Value::Table(rows), Value::Dict(row)) = (&values, &new)
-                && matches!(&row.keys, Value::Vector(Vector { items: Items::Sym(own), .. }) if **own == *rows.names)
+                && same_names(rows, row)
             {
                 return set_row(context, Dict { sorted, keys, values }, (key, at), new);
             }
@@ -207,26 +207,37 @@ pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> R
     }
 }
 
+/// Whether a dictionary is a row of a table.
+fn same_names(rows: &Table, row: &Dict) -> bool {
+    matches!(&row.keys, Value::Vector(Vector { items: Items::Sym(own), .. }) if **own == *rows.names)
+}
+
 /// Sets a value of a dictionary whose values are the rows of a table: `new` is such a row.
 fn set_row(context: &mut Context, d: Dict, key: (&Value, Option<usize>), new: Value) -> Result<Value, QError> {
     let (Dict { sorted, keys, values: Value::Table(rows) }, (key, at)) = (d, key) else {
         return Err(QError::named("type"));
     };
-    let mut rows = Arc::unwrap_or_clone(rows);
+    let rows = Arc::unwrap_or_clone(rows);
     if let Some(at) = at {
         let values = set_in_table(context, rows, &Value::Long(at as i64), new)?;
         return Ok(Value::Dict(Held::new(Dict { sorted, keys, values })));
     }
-    let cells = match &new {
-        Value::Dict(row) => row.values.items(),
-        _ => Vec::new(),
+    let values = match &new {
+        Value::Dict(row) => append_row(context, rows, row.values.items())?,
+        _ => Value::table(rows),
     };
+    let keys = append(context, keys, key.clone())?;
+    Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values })))
+}
+
+/// Appends a row, cell by cell.
+fn append_row(context: &mut Context, mut rows: Table, cells: Vec<Value>) -> Result<Value, QError> {
     for (column, cell) in rows.columns.iter_mut().zip(cells) {
-        let longer = append(context, column.clone().into(), cell)?;
+        let own = std::mem::replace(&mut column.items, Items::List(Shared::default()));
+        let longer = append(context, Vector::from(own).into(), cell)?;
         *column = longer.into_vector().ok_or(QError::named("type"))?;
     }
-    let keys = append(context, keys, key.clone())?;
-    Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values: Value::table(rows) })))
+    Ok(Value::table(rows))
 }
 
 /// Adds a row with a new key.
@@ -292,6 +303,15 @@ fn nothing_of(column: &Vector) -> Value {
 
 /// Adds a key or value of a dictionary. As with `,:`, a simple list takes only atoms of its type.
 fn append(context: &mut Context, list: Value, item: Value) -> Result<Value, QError> {
+    // Keys that are the rows of a table.
+    if let Value::Table(rows) = &list {
+        let cells = match &item {
+            Value::Dict(row) if same_names(rows, row) => row.values.items(),
+            Value::Vector(row) if row.len() == rows.columns.len() => item.items(),
+            _ => return Err(QError::named("type")),
+        };
+        return append_row(context, Table::clone(rows), cells);
+    }
     let vector = list.into_vector().ok_or(QError::named("type"))?;
     let item = match (&vector.items, item) {
         (Items::Enum(domain, _), Value::Sym(symbol)) => enums::item(context, *domain, symbol)?,

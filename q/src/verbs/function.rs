@@ -67,7 +67,8 @@ pub(crate) fn valence(f: &Value) -> usize {
         Function::Composition(parts) => parts.last().map_or(1, valence),
         Function::Derived { iterator, function } => match iterator {
             Iterator::Each => valence(function),
-            Iterator::EachLeft | Iterator::EachRight => 2,
+            // `","/:`: joins or splits its one argument.
+            Iterator::EachLeft | Iterator::EachRight => 1 + usize::from(matches!(function, Value::Func(_))),
             Iterator::EachPrior => 1,
             Iterator::Over | Iterator::Scan => {
                 let inner = valence(function);

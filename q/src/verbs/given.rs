@@ -82,6 +82,8 @@ pub(crate) fn explain(error: QError, primitive: &str, given: &[Given]) -> QError
         return error;
     }
     let detail = match (&*error.name, given) {
+        // More arguments than are described.
+        (_, []) => return error,
         (b"type", _) => format!("{primitive} was given {}", in_words(given)),
         (b"length", [x, y]) if x.is_list() && y.is_list() && x.count != y.count => {
             format!("{primitive} was given lists of {} and {} items", x.count, y.count)

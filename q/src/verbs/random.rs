@@ -5,9 +5,10 @@ use crate::runtime::error::QError;
 use crate::runtime::seeds;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
+use crate::verbs::enums;
 use columns::kernel::blocks;
 use columns::table::symbol::intern;
-use columns::table::{Element, Items, Raw, Sym, Value};
+use columns::table::{Element, Items, Raw, Sym, Value, Vector};
 
 /// `rand x`: one draw.
 pub(crate) fn rand(context: &mut Context, x: Value) -> Result {
@@ -24,6 +25,13 @@ pub(crate) fn roll(context: &mut Context, x: &Value, y: Value) -> Result {
     }
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
     context.reserve_items(size, 16)?;
+    // The name of a list of symbols stands for values enumerated over it.
+    if let Value::Sym(name) = y
+        && let Some(domain @ Value::Vector(Vector { items: Items::Sym(_), .. })) = context.host.global(name)
+    {
+        let drawn = seeds::draw(|rng| draw(rng, n < 0, size, &domain))?;
+        return enums::enumerate(context, name, drawn);
+    }
     seeds::draw(|rng| draw(rng, n < 0, size, &y))
 }
 

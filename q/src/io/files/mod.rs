@@ -64,6 +64,12 @@ pub(crate) fn is_folder(context: &Context, x: &Value) -> std::result::Result<boo
     Ok(path(context, x)?.is_dir())
 }
 
+/// Whether a file symbol names a directory, or nothing that exists.
+pub(crate) fn may_be_folder(context: &Context, x: &Value) -> std::result::Result<bool, QError> {
+    let path = path(context, x)?;
+    Ok(path.is_dir() || !path.exists())
+}
+
 /// Path of a file symbol, a plain symbol or text.
 pub(crate) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf, QError> {
     use std::os::unix::ffi::OsStrExt;

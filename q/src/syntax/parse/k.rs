@@ -1,12 +1,12 @@
 //! The k language: text after `k)` and `.k` files. One grammar serves both languages; here is what k reads differently. A verb without a
 //! left operand is its unary form (`#x` counts, `#'x` counts each), and an expression that ends in a verb is a composition (`*|:`).
-//! Keywords of q keep their meaning.
+//! Of the keywords only those of `.Q.res` are words of k; the others are names like any, which k text may assign.
 
 use super::{Parser, Term, is_open_ended};
 use crate::runtime::error::QError;
 use crate::syntax::ast::{Kind, Node};
 use crate::syntax::lex::Token;
-use crate::syntax::prims;
+use crate::syntax::{prims, words};
 use columns::table::Value;
 use columns::table::function::Iterator;
 
@@ -20,6 +20,23 @@ fn unary(f: &Value) -> Option<Value> {
         ":" | "2:" => None,
         one => prims::find_glyph(&format!("{one}:")),
     }
+}
+
+/// Keywords that k has as well: `.Q.res` without those of control and of qSQL, which the parser recognises itself.
+const K_WORDS: [&[u8]; 35] = [
+    b"abs", b"acos", b"asin", b"atan", b"avg", b"bin", b"binr", b"cor", b"cos", b"cov", b"dev", b"div", b"enlist",
+    b"exit", b"exp", b"getenv", b"in", b"insert", b"last", b"like", b"log", b"max", b"min", b"prd", b"setenv", b"sin",
+    b"sqrt", b"ss", b"sum", b"tan", b"var", b"wavg", b"within", b"wsum", b"xexp",
+];
+
+/// The function that a keyword names in the language of the text.
+pub(super) fn word(name: &[u8], is_k: bool) -> Option<Value> {
+    prims::keyword(name).filter(|_| !is_k || K_WORDS.contains(&name))
+}
+
+/// Whether a name is a keyword, or a script's own word, that stands between its operands.
+pub(super) fn is_infix_word(name: &[u8], is_k: bool) -> bool {
+    word(name, is_k).map_or_else(|| !is_k && words::is_infix(name), |word| prims::is_infix(&word))
 }
 
 impl Parser<'_> {

@@ -1,12 +1,12 @@
 //! Terms: literals, names, brackets, lambdas and table literals, with the square brackets that follow them.
 
-use super::{Parser, Term, bounded, is_open_ended};
+use super::{Parser, Term, bounded, is_open_ended, k};
 use crate::runtime::error::QError;
 use crate::runtime::values::symbol;
 use crate::syntax::ast::{Assign, Code, Kind, Node, highest};
 use crate::syntax::compiled::Compiled;
 use crate::syntax::lex::{PREFIX, Token, parse_error};
-use crate::syntax::{parse_query, prims, resolve, words};
+use crate::syntax::{parse_query, prims, resolve};
 use columns::table::function::{Function, Lambda};
 use columns::table::{Sym, Value};
 use std::borrow::Cow;
@@ -155,12 +155,12 @@ impl<'a> Parser<'a> {
         }
         self.advance();
         // A name of the library may be assigned, so it is looked up when it runs.
-        match prims::keyword(name).filter(|_| !name.starts_with(b".")) {
+        match k::word(name, self.is_k).filter(|_| !name.starts_with(b".")) {
             Some(primitive) => {
                 let infix = prims::is_infix(&primitive);
                 Ok(Term::new(Node::new(at, Kind::Const(primitive)), infix))
             }
-            None => Ok(Term::new(Node::new(at, Kind::Name(symbol(name)?)), words::is_infix(name))),
+            None => Ok(Term::new(Node::new(at, Kind::Name(symbol(name)?)), k::is_infix_word(name, self.is_k))),
         }
     }
 
