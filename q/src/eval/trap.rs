@@ -15,7 +15,7 @@ fn as_value(places: &[Place], trap: &Value) -> Value {
     let row = |(at, p): (usize, &Place)| {
         let (file, line) = p.origin.as_ref().map_or((&[][..], -1), |origin| (&origin.file[..], i64::from(origin.line)));
         let (name, text) = (Value::chars(&p.name[..]), Value::chars(&p.text[..]));
-        let is_trap = p.at == u32::MAX;
+        let is_trap = p.at == Place::NOWHERE;
         let position = if is_trap { NOWHERE } else { i64::from(p.at) };
         let f = if is_trap { trap.clone() } else { Value::Null };
         let source = Value::list(vec![name, Value::chars(file), Value::Long(line), text]);
@@ -30,7 +30,7 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
     let error = error.clone().locate(|name| context.host.origin(symbol::find(name)?));
     let plain = |text: Vec<u8>, at| Place { name: Vec::new(), text, at, origin: None };
     let mut places = error.trace().to_vec();
-    places.push(plain(format!("({trap})\n").into_bytes(), u32::MAX));
+    places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
     places.push(plain(context.text.clone(), 0));
     places
 }

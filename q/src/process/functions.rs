@@ -9,8 +9,8 @@ use crate::runtime::op::Op;
 use crate::syntax::prims::{Arity, PRIMITIVES};
 use crate::verbs::above::Run;
 use crate::verbs::{
-    address, append, arith, asof, attributes, cast, codec, enums, joins, json, linear, monads, moving, random, sets,
-    shape, sort, stats, strings, tables, take, windows,
+    address, append, arith, asof, attributes, cast, codec, enums, joins, json, linear, monads, moving, random, replace,
+    sets, shape, sort, stats, strings, tables, take, windows,
 };
 use columns::table::Value;
 use columns::table::function::Iterator;
@@ -231,7 +231,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("fkeys", Run::Unary(enums::fkeys)),
     ("view", Run::Unary(views::text_of)),
     ("views", Run::Unary(views::names)),
-    ("ssr", Run::Many(strings::ssr)),
+    ("ssr", Run::Many(replace::ssr)),
     ("ej", Run::Many(joins::ej)),
     ("aj", Run::Many(asof::aj)),
     ("aj0", Run::Many(asof::aj0)),

@@ -478,7 +478,16 @@ fn table_tree(keys: &[(Option<Sym>, Node)], columns: &[(Option<Sym>, Node)], key
 /// `parse x`: returns the parse tree of text.
 pub(crate) fn parse(context: &mut Context, x: Value) -> Result {
     context.host.makes_code(Made::Other)?;
-    let program = crate::syntax::parse::program(x.as_text().ok_or_else(type_error)?, Sym::NULL)?;
+    let text = x.as_text().ok_or_else(type_error)?;
+    if let Some(command) = text.strip_prefix(b"\\") {
+        return Ok(Value::list(vec![prims::keyword(b"system").ok_or_else(type_error)?, Value::chars(command)]));
+    }
+    // `parse` is a level of the call stack of its own.
+    tree_of(text).map_err(|error| error.place(0).leave(b"", text, 0).leave_native("(.q.parse)\n"))
+}
+
+fn tree_of(text: &[u8]) -> Result {
+    let program = crate::syntax::parse::program(text, Sym::NULL)?;
     match &program.code.body[..] {
         [one] => from_node(one),
         many => {

@@ -285,6 +285,17 @@ impl QError {
         self
     }
 
+    /// Adds a level that has no source text, only a name.
+    pub(crate) fn leave_native(mut self, name: &str) -> QError {
+        if let Some(way) = &mut self.way
+            && !way.places.is_empty()
+            && way.places.len() < QError::MAX_TRACE
+        {
+            way.places.push(Place { name: Vec::new(), text: name.into(), at: Place::NOWHERE, origin: None });
+        }
+        self
+    }
+
     /// Adds a level for the command that ran a script.
     pub(crate) fn leave_command(mut self, command: Vec<u8>) -> QError {
         if let Some(way) = &mut self.way
@@ -344,6 +355,9 @@ pub fn shown(error: Explained) -> Vec<u8> {
 }
 
 impl Place {
+    /// Position in a level that is no code.
+    pub(crate) const NOWHERE: u32 = u32::MAX;
+
     /// Writes `  [depth]  file:line: name:text` and the caret below it.
     pub(crate) fn write(&self, depth: usize, out: &mut Vec<u8>) {
         self.write_after(&format!("  [{depth}]  "), out);
@@ -352,6 +366,12 @@ impl Place {
     /// As [`Place::write`], with another start of the line than the depth.
     pub(crate) fn write_after(&self, start: &str, out: &mut Vec<u8>) {
         let mut head = start.as_bytes().to_vec();
+        if self.at == Place::NOWHERE {
+            out.extend_from_slice(&head);
+            out.extend_from_slice(&self.text);
+            out.push(b'\n');
+            return;
+        }
         let at = (self.at as usize).min(self.text.len());
         if let Some(origin) = &self.origin {
             let above = self.text.get(..at).map_or(0, |t| t.iter().filter(|c| **c == b'\n').count());

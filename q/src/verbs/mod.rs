@@ -31,6 +31,7 @@ pub(crate) mod monads;
 pub(crate) mod moving;
 pub(crate) mod on_disk;
 pub(crate) mod random;
+pub(crate) mod replace;
 pub(crate) mod rows;
 pub(crate) mod rowwise;
 pub(crate) mod sets;

@@ -99,7 +99,7 @@ fn extremes(n: usize, items: &Items, most: bool) -> Moved {
         };
         T::wrap(t, found.into())
     }
-    let (n, t) = (n.max(1), items.type_number());
+    let t = items.type_number();
     Ok(match items.raw() {
         Raw::U8(v) => of(n, t, v, most),
         Raw::I16(v) => of(n, t, v, most),
@@ -113,11 +113,19 @@ fn extremes(n: usize, items: &Items, most: bool) -> Moved {
 }
 
 pub(crate) fn mmax(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, items| extremes(n, items, true))
+    moving_extremes(context, x, y, true)
 }
 
 pub(crate) fn mmin(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, items| extremes(n, items, false))
+    moving_extremes(context, x, y, false)
+}
+
+/// A window of one item, of none or of fewer leaves `y` as it is.
+fn moving_extremes(context: &mut Context, x: Value, y: Value, most: bool) -> Result {
+    if long(&x)? < 2 {
+        return if y.is_scalar() { Err(type_error()) } else { Ok(y) };
+    }
+    moving(context, &x, &y, &|n, items| extremes(n, items, most))
 }
 
 /// Exponential moving average.

@@ -23,9 +23,6 @@ pub(crate) fn long(x: &Value) -> std::result::Result<i64, QError> {
 }
 
 pub(crate) fn til(context: &mut Context, x: Value) -> Result {
-    if let Value::Dict(_) | Value::Vector(_) | Value::Table(_) = x {
-        return crate::verbs::tables::key(context, x);
-    }
     let n = usize::try_from(long(&x)?).map_err(|_| QError::named("domain"))?;
     context.reserve_items(n, 8)?;
     Ok(Value::longs(blocks::numbers(0..n, |i| i as i64)))
@@ -67,6 +64,9 @@ pub(crate) fn rotate(_: &mut Context, x: Value, y: Value) -> Result {
     let by = long(&x)?;
     let count = y.count() as i64;
     if y.is_scalar() {
+        return Err(QError::named("rank"));
+    }
+    if let Value::Dict(_) = y {
         return Err(type_error());
     }
     if count == 0 {
@@ -310,6 +310,12 @@ pub(crate) fn flip(context: &mut Context, x: Value) -> Result {
 }
 
 pub(crate) fn cross(context: &mut Context, x: Value, y: Value) -> Result {
+    if let Value::Dict(d) = &x {
+        let Value::Dict(e) = &y else { return Err(type_error()) };
+        context.enter()?;
+        let keys = cross(context, d.keys.clone(), e.keys.clone())?;
+        return Ok(Value::dict(keys, cross(context, d.values.clone(), e.values.clone())?));
+    }
     let (a, b) = (x.count(), y.count());
     context.reserve_items(a.saturating_mul(b), 48)?;
     let left: Vec<i64> = blocks::numbers(0..a * b, |i| (i / b.max(1)) as i64);
@@ -338,7 +344,7 @@ pub(crate) fn shift(by: i64, y: &Value) -> Result {
         return Ok(Value::dict(d.keys.clone(), values));
     }
     if y.is_scalar() {
-        return Err(type_error());
+        return Err(QError::named("rank"));
     }
     let count = y.count() as i64;
     let row = |i: usize| (i as i64).checked_sub(by).filter(|r| (0..count).contains(r)).unwrap_or(-1);

@@ -173,6 +173,9 @@ pub(crate) fn desc(_: &mut Context, x: Value) -> Result {
 }
 
 pub(crate) fn rank(context: &mut Context, x: Value) -> Result {
+    if x.is_scalar() {
+        return Err(QError::named("rank"));
+    }
     let rows = rows_of(&x, false)?;
     let mut ranks = vec![0i64; rows.len()];
     for (place, row) in rows.iter().enumerate() {

@@ -54,7 +54,12 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
             };
             let mut items = l.iter();
             let Some(first) = items.next() else {
-                return Ok(if what == Aggregate::Sum { Value::Long(0) } else { Value::empty() });
+                return Ok(match what {
+                    Aggregate::Sum => Value::Long(0),
+                    Aggregate::Min => Value::Long(i64::MAX),
+                    Aggregate::Max => Value::Long(-i64::MAX),
+                    _ => Value::empty(),
+                });
             };
             let mut total = first.clone();
             for item in items {
@@ -68,7 +73,7 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
         Value::Func(_) | Value::Null | Value::Sym(_) => Err(type_error()),
         atom => match what {
             Aggregate::Avg => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
-            Aggregate::Var { .. } => Ok(Value::Float(0.0)),
+            Aggregate::Var { sample, .. } => Ok(Value::Float(if sample { f64::NAN } else { 0.0 })),
             _ => Ok(x),
         },
     }

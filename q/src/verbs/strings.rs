@@ -5,7 +5,6 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::verbs::above::Evaluate;
 use crate::verbs::map::map;
 use crate::verbs::{cast, shape};
 use columns::kernel::blocks;
@@ -14,14 +13,14 @@ use columns::table::symbol::{intern, text};
 use columns::table::{Items, Raw, Table, Value, Vector};
 
 /// An element of a `like` pattern.
-enum Piece {
+pub(super) enum Piece {
     Char(u8),
     Any,
     Many,
     Class { negated: bool, ranges: Vec<(u8, u8)> },
 }
 
-fn pattern(bytes: &[u8]) -> Vec<Piece> {
+pub(super) fn pattern(bytes: &[u8]) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut rest = bytes;
     // False once no closing bracket is left, so that later open brackets are not searched again (quadratic time).
@@ -160,7 +159,11 @@ fn fits_here(pieces: &[Piece], subject: &[u8]) -> bool {
 /// Bytes compared between two checks of the limits.
 const COMPARED: usize = 1 << 16;
 
-fn occurrences(context: &Context, subject: &[u8], pieces: &[Piece]) -> std::result::Result<Vec<usize>, QError> {
+pub(super) fn occurrences(
+    context: &Context,
+    subject: &[u8],
+    pieces: &[Piece],
+) -> std::result::Result<Vec<usize>, QError> {
     let mut out = Vec::new();
     let mut at = 0;
     let mut compared = 0usize;
@@ -191,37 +194,6 @@ pub(crate) fn ss(context: &mut Context, x: Value, y: Value) -> Result {
         return Err(QError::named("length"));
     }
     Ok(Value::longs(blocks::map(&occurrences(context, subject, &pieces)?, |p| *p as i64)))
-}
-
-/// `ssr[x;y;z]`: replaces matches of `y` by `z`, a string or a function of the match.
-pub(crate) fn ssr(context: &mut Context, mut arguments: Vec<Value>) -> Result {
-    let z = arguments.pop().ok_or_else(type_error)?;
-    let y = arguments.pop().ok_or_else(type_error)?;
-    let x = arguments.pop().ok_or_else(type_error)?;
-    if x.is_scalar() {
-        return Err(type_error());
-    }
-    let subject = x.as_text().ok_or_else(type_error)?;
-    let pieces = pattern(y.as_text().ok_or_else(type_error)?);
-    context.reserve(subject.len())?;
-    let mut out = Vec::with_capacity(subject.len());
-    let mut from = 0;
-    for at in occurrences(context, subject, &pieces)? {
-        context.check()?;
-        out.extend_from_slice(subject.get(from..at).unwrap_or_default());
-        from = at + pieces.len();
-        let found = subject.get(at..from).unwrap_or_default();
-        match z.as_text() {
-            Some(new) => out.extend_from_slice(new),
-            None => {
-                let new = context.call1(&z, Value::chars(found))?;
-                out.extend_from_slice(new.as_text().ok_or_else(type_error)?);
-            }
-        }
-        context.reserve(out.len())?;
-    }
-    out.extend_from_slice(subject.get(from..).unwrap_or_default());
-    Ok(Value::chars(out))
 }
 
 fn trimmed(context: &mut Context, x: &Value, left: bool, right: bool) -> Result {

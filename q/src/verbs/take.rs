@@ -251,11 +251,23 @@ pub(crate) fn cut(context: &mut Context, x: Value, y: Value) -> Result {
 /// `x sublist y`: at most `x` items, or `(start;count)`.
 pub(crate) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
     let count = y.count();
-    if let Value::Vector(_) = x {
+    if let Value::Vector(v) = &x {
+        // A start before the first item indexes: those places are null.
+        let bounds = crate::verbs::convert::rows(&v.items).ok_or_else(type_error)?;
+        if let [start @ i64::MIN..0, size] = bounds[..] {
+            let size = size.min((count as i64).saturating_sub(start)).max(0);
+            context.reserve_items(usize::try_from(size).unwrap_or(usize::MAX), 8)?;
+            let places: Vec<i64> = blocks::numbers(0..size as usize, |i| start.saturating_add(i as i64));
+            return Ok(y.gather(&places));
+        }
         let chosen = sublist_range(&x, count)?;
         return Ok(part(&y, chosen.start, chosen.end));
     }
-    take_count(context, long(&x)?.clamp(-(count as i64), count as i64), &y)
+    let size = long(&x)?;
+    if y.is_scalar() && size != 0 {
+        return Ok(y);
+    }
+    take_count(context, size.clamp(-(count as i64), count as i64), &y)
 }
 
 /// Range of the `count` items that `x sublist` keeps.

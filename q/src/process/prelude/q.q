@@ -22,11 +22,14 @@ csv:","
 / long of twelve capitals and digits
 .Q.j12:{[t]36 sv .Q.nA?t}
 / number with so many decimals, as text: .Q.f[decimals;x]
-.Q.f:{[decimals;x]$[0h>type x;.Q.fixed[decimals;x];.z.s[decimals]each x]}
+.Q.f:{[decimals;x]
+  if[0h<=type x;:.z.s[decimals]each x];
+  / beyond the exact integers of a float its own digits are shown
+  $[9e15>abs["f"$x]*10 xexp decimals;.Q.fixed[decimals;x];string x]}
 / number with so many decimals, in a width: .Q.fmt[width;decimals;x]
 .Q.fmt:{[width;decimals;x]
   if[0h<=type x;:.z.s[width;decimals]each x];
-  t:.Q.fixed[decimals;x];
+  t:.Q.f[decimals;x];
   $[width<count t;width#"*";neg[width]$t]}
 / applies f to a table without its keys, and restores them
 .Q.ft:{[f;t]$[99h=type t;count[cols key t]!f 0!t;f t]}
