@@ -6,7 +6,7 @@ use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder, Tell};
 pub use super::remote_errors::ended;
 use super::remote_errors::{refused, reported};
 use super::web_remote::{self, Web};
-use super::{message, websocket};
+use super::{message, own_user, websocket};
 use crate::config::Address;
 use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply, is_web};
 use crate::q::{QError, from_view, to_wire};
@@ -156,7 +156,7 @@ impl Drop for Remote {
 }
 
 /// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. With `explains` it requests errors with their
-/// reason, for a person.
+/// reason, for a person. As in kdb+, an address without a user means the one that runs this process.
 pub fn connector(tell: Tell, explains: bool, web: Web) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
@@ -164,7 +164,10 @@ pub fn connector(tell: Tell, explains: bool, web: Web) -> Connector {
         if is_web(address) {
             return web_remote::open(&text, timeout, &web, &tell);
         }
-        let address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
+        let mut address: Address = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
+        if address.user.is_empty() {
+            address.user = own_user::name();
+        }
         let connect = if explains { Client::connect_explained } else { Client::connect };
         let client = connect(&address, timeout, Limits::default()).map_err(refused)?;
         let out = Arc::new(Mutex::new(client.outgoing().map_err(|error| reported("hop", &error))?));

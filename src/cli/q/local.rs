@@ -12,9 +12,9 @@ use super::signals;
 use crate::cli::CliError;
 use crate::config::Limits;
 use crate::net::inbox::Respond;
-use crate::net::remote;
 use crate::net::tls::Door;
 use crate::net::web_remote::{TellWeb, Web};
+use crate::net::{own_user, remote};
 use crate::q::error::Locals;
 use crate::q::host::{Caller, Host, Resume, Setting};
 use crate::q::session::{Debugger, Session};
@@ -116,7 +116,11 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     let mut session =
         Session::console(options.start.clone(), Some(connector)).with_threads(options.threads.unwrap_or(0));
     session.set_output(Box::new(screen.clone()));
-    let own = Caller { user: user(), address: i32::from_be_bytes([127, 0, 0, 1]), ..Caller::default() };
+    let own = Caller {
+        user: own_user::name().into_bytes(),
+        address: i32::from_be_bytes([127, 0, 0, 1]),
+        ..Caller::default()
+    };
     session.set_caller(own.clone());
     let to_console = sender.clone();
     let to_console: ToConsole = Arc::new(move |event| drop(to_console.send(ConsoleEvent::Connection(event))));
@@ -158,24 +162,6 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         console.serve(&mut session);
     }
     Ok(console.end(&mut session))
-}
-
-/// User name of the process.
-fn user() -> Vec<u8> {
-    use std::os::unix::ffi::OsStringExt;
-    let named = std::env::var_os("USER").or_else(|| std::env::var_os("LOGNAME"));
-    let number = rustix::process::getuid().as_raw();
-    let listed = || user_of(&std::fs::read("/etc/passwd").unwrap_or_default(), number);
-    named.map(OsStringExt::into_vec).or_else(listed).unwrap_or_else(|| number.to_string().into_bytes())
-}
-
-/// The name of a user number in the text of `/etc/passwd`.
-fn user_of(users: &[u8], number: u32) -> Option<Vec<u8>> {
-    users.split(|c| *c == b'\n').find_map(|line| {
-        let mut fields = line.split(|c| *c == b':');
-        let name = fields.next()?;
-        (fields.nth(1)? == number.to_string().as_bytes()).then(|| name.to_vec())
-    })
 }
 
 /// What keeps the session running without input, as in kdb+: its port and its connections. `None` without any.

@@ -61,7 +61,7 @@
 .h.hu:{[x]raze{$[x in .h.sc;x;.hq.hex x]}each x}
 / text of an escaped address
 .h.uh:{[x]
-  p:"%"vs ssr[x;"+";" "];
+  p:"%"vs x;
   raze enlist[first p],{("c"$16 sv"0123456789abcdef"?lower 2#x),2_x}each 1_p}
 / escapes all characters but those given
 .h.hug:{[keep]{[keep;x]raze{[keep;c]$[c in keep;c;.hq.hex c]}[keep]each x}keep}
