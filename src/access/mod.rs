@@ -36,6 +36,7 @@ pub use users::{Anyone, Users, WithCluster, open};
 
 use crate::q::QError;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Error of a caller without a role.
@@ -70,6 +71,11 @@ impl Check {
 pub trait Access: Send {
     /// Checks user and password.
     fn check(&self, user: &[u8], password: &[u8]) -> Check;
+
+    /// Checks user and password of a login from this address.
+    fn check_from(&self, user: &[u8], password: &[u8], _ip: IpAddr) -> Check {
+        self.check(user, password)
+    }
 
     /// Returns what a user may do whose name was verified in another way (by `.z.ac`); `None` for an unknown user.
     fn grants(&self, user: &[u8]) -> Option<Arc<Grants>>;

@@ -7,6 +7,7 @@ use crate::sys::interrupt::Cancel;
 use proto::DecodeError;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Identity of a connection. Never reused, unlike its handle.
@@ -85,10 +86,15 @@ impl Peer {
 
     /// `.z.a`: an IPv4 address as an int, 0 for anything else.
     pub fn z_a(&self) -> i32 {
-        match self.ip {
-            std::net::IpAddr::V4(ip) => i32::from_be_bytes(ip.octets()),
-            std::net::IpAddr::V6(_) => 0,
-        }
+        z_a(self.ip)
+    }
+}
+
+/// `.z.a` of an address.
+pub fn z_a(ip: IpAddr) -> i32 {
+    match ip {
+        IpAddr::V4(ip) => i32::from_be_bytes(ip.octets()),
+        IpAddr::V6(_) => 0,
     }
 }
 

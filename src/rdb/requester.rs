@@ -61,7 +61,11 @@ pub fn requester(job: &Job, scope: &NodeScope) -> Requester {
             (0, false)
         }
     };
-    let (user, address) = job.peer.as_ref().map_or((Vec::new(), 0), |peer| (peer.user.clone(), peer.z_a()));
+    let (user, address) = match &job.event {
+        // Nobody has confirmed the name yet.
+        HandlerEvent::Login { address, .. } => (Vec::new(), *address),
+        _ => job.peer.as_ref().map_or((Vec::new(), 0), |peer| (peer.user.clone(), peer.z_a())),
+    };
     let tls = job.peer.as_ref().and_then(|peer| peer.z_e());
     let grants = scope.rules.grants;
     let owner = if remote { job.line.map_or(0, Line::owner) } else { 0 };

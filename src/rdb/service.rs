@@ -349,11 +349,12 @@ impl Queries {
 }
 
 impl Service for Queries {
-    fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], _: &mut Control) -> Login {
+    fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], ctl: &mut Control) -> Login {
         if self.scope.handler(Handler::Login).is_none() {
             return Login::Admitted;
         }
-        let event = HandlerEvent::Login { user: user.to_vec(), password: password.to_vec() };
+        let (user, password, address) = (user.to_vec(), password.to_vec(), ctl.address(conn));
+        let event = HandlerEvent::Login { user, password, address };
         self.push(Job::of(Some(Line::Client(conn)), None, event));
         Login::Later
     }

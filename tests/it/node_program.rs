@@ -217,12 +217,14 @@ fn an_allow_list_leaves_its_functions_alone() {
 
 #[test]
 fn a_login_is_decided_by_the_file() {
-    let program = "tried:()\n.z.pw:{[u;p]tried::tried,u;p~\"let me in\"}\nwho:{.z.u}\n";
+    let program = "tried:()\n.z.pw:{[u;p]tried::tried,u;by::(.z.a;.z.u;.z.w>0);p~\"let me in\"}\nwho:{.z.u}\n";
     let (_files, scene) = with("pw", program, &[]);
     assert!(matches!(try_login(&scene, "bob:no"), Err(ClientError::Refused(_))));
     let mut client = try_login(&scene, "ann:let me in").expect("let in");
     assert_eq!(ask(&mut client, "who[]"), sym("ann"));
     assert_eq!(ask(&mut client, "tried"), Value::symbols(["bob", "ann"]));
+    // The client's address and handle; its name is not confirmed yet.
+    assert_eq!(ask(&mut client, "by~(0x0 sv 0x7f000001;`;1b)"), Value::Bool(true));
 }
 
 #[test]

@@ -46,6 +46,34 @@ fn pages_of_a_session_are_the_handlers_alone() {
 }
 
 #[test]
+fn logins_are_decided_by_address_and_handle() {
+    let program = "by:()\n.z.pw:{[u;p]by::by,enlist(u;p;.z.a;.z.u;.z.w);1b}\n";
+    let (_files, _process, port) = serving("by-address", program);
+    let (_other_files, _other, other_port) =
+        serving("by-name", &format!("me:.z.u\nh:hopen`::{port}:ann:x\ng:hopen {port}\n"));
+    let mut client = connect(port);
+    assert_eq!(ask(&mut client, "by[0]~(`ann;enlist\"x\";0x0 sv 0x7f000001;`;3i)"), Value::Bool(true));
+    // Without a user it is the one that runs the process.
+    let own = ask(&mut connect(other_port), "me");
+    assert_eq!((ask(&mut client, "by[1;0]"), ask(&mut client, "by[1;4]")), (own, Value::Int(4)));
+}
+
+#[test]
+fn a_session_requests_pages() {
+    let program =
+        ".z.ph:{.h.hy[`txt]x[0],\"|\",string .z.u}\n.z.pp:{.h.hy[`txt]x[1;`$\"Content-Type\"],\"|\",reverse x 0}\n";
+    let (_files, _process, port) = serving("pages-here", program);
+    let program = format!(
+        "a:`:http://localhost:{port}\nplain:.Q.hg a\nuser:.Q.hg\"http://ann:x@localhost:{port}/b?c=d\"\n\
+         posted:.Q.hp[a;`$\"text/x\";\"abc\"]\n\
+         raw:12#a\"GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n\"\n"
+    );
+    let (_other_files, _other, other_port) = serving("pages-there", &program);
+    let got = ask(&mut connect(other_port), "`$(plain;user;posted;raw)");
+    assert_eq!(got, Value::symbols(["|", "b?c=d|ann", "text/x|cba", "HTTP/1.1 200"]));
+}
+
+#[test]
 fn page_requests_to_a_session_are_authorised() {
     let program =
         ".z.ac:{$[\"t1\"~x[1;`Token];(1;\"bob\");(4;\"\")]}\n.z.pw:{[u;p]u=`ann}\n.z.ph:{.h.hy[`txt]string .z.u}\n";

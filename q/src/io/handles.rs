@@ -187,13 +187,19 @@ impl Handles {
         Ok(self.insert(Open::Peer(peer), 0))
     }
 
+    /// Number of the next handle.
+    pub fn free(&self) -> i32 {
+        self.free_among(&self.slots())
+    }
+
+    fn free_among(&self, slots: &BTreeMap<i32, Slot>) -> i32 {
+        let from = self.next.as_ref().map_or(self.first, |next| next.load(Ordering::SeqCst));
+        (from..).find(|n| !slots.contains_key(n)).unwrap_or(from)
+    }
+
     fn insert(&self, mut open: Open, owner: u64) -> i32 {
         let mut slots = self.slots();
-        let free = |from: i32| (from..).find(|n| !slots.contains_key(n)).unwrap_or(from);
-        let number = match &self.next {
-            None => free(self.first),
-            Some(next) => free(next.load(Ordering::SeqCst)),
-        };
+        let number = self.free_among(&slots);
         if let Some(next) = &self.next {
             next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
         }

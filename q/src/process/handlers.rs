@@ -145,6 +145,8 @@ pub enum HandlerEvent {
     Login {
         user: Vec<u8>,
         password: Vec<u8>,
+        /// `.z.a` of the client.
+        address: i32,
     },
     Opened {
         web: bool,
@@ -248,7 +250,7 @@ pub fn evaluate(
             };
             limits.within(|| encoded(&result)).map(Outcome::Object)
         }
-        HandlerEvent::Login { user, password } => {
+        HandlerEvent::Login { user, password, .. } => {
             let user = symbol::intern_name(user).map_err(QError::from)?;
             let admitted = call(host, Handler::Login, &[Value::Sym(user), Value::chars(&password[..])])?;
             Ok(Outcome::Admit(matches!(admitted, None | Some(Value::Bool(true)))))

@@ -102,6 +102,11 @@ impl Session {
         self.handles.adopt(peer)
     }
 
+    /// The handle that the next connection gets.
+    pub fn next_handle(&self) -> i32 {
+        self.handles.free()
+    }
+
     /// Removes a handle whose peer disconnected.
     pub fn forget(&mut self, handle: i32) {
         // The evaluation may have closed it already.

@@ -11,7 +11,7 @@ use crate::net::remote::{self, encoded};
 use crate::net::sites::Sites;
 use crate::net::tls;
 use crate::net::{
-    CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Service, SyncRequest, message, socket_directory,
+    CloseReason, ConnId, Control, Listeners, NetLimits, Reactor, Service, SyncRequest, message, peer, socket_directory,
 };
 use crate::q::QError;
 use crate::q::handlers::{Handler, HandlerEvent, Outcome, Verdict};
@@ -22,6 +22,7 @@ use bytes::Bytes;
 use mio::Waker;
 use proto::{Header, MessageKind};
 use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -301,6 +302,10 @@ impl Gate {
 
 impl Access for Gate {
     fn check(&self, user: &[u8], password: &[u8]) -> Check {
+        self.check_from(user, password, Ipv4Addr::UNSPECIFIED.into())
+    }
+
+    fn check_from(&self, user: &[u8], password: &[u8], ip: IpAddr) -> Check {
         // Read for every login, so that changes of the file take effect at once. A session serves a few people: a slow hash may hold its loop.
         let known = |users: &Users| users.check(user, password).decide().is_some();
         if !self.read().is_none_or(|users| users.is_ok_and(|users| known(&users))) {
@@ -308,7 +313,8 @@ impl Access for Gate {
         }
         if self.handlers.has(Handler::Login) {
             let (decision, decided) = channel();
-            (self.to_console)(ConnectionEvent::Login { user: user.to_vec(), password: password.to_vec(), decision });
+            let (name, password, address) = (user.to_vec(), password.to_vec(), peer::z_a(ip));
+            (self.to_console)(ConnectionEvent::Login { user: name, password, address, decision });
             // The console may itself be waiting for an answer or the end of another connection, which only the loop can bring.
             let grants = self.grants(user);
             let wait = move || grants.filter(|_| decided.recv_timeout(LOGIN_WITHIN).unwrap_or(false));

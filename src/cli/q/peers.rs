@@ -36,7 +36,7 @@ pub enum ConnectionEvent {
     /// A client has connected.
     Opened { peer: Box<dyn Peer>, by: Client, dialect: Dialect },
     /// A client wants to connect, and `.z.pw` decides.
-    Login { user: Vec<u8>, password: Vec<u8>, decision: Sender<bool> },
+    Login { user: Vec<u8>, password: Vec<u8>, address: i32, decision: Sender<bool> },
     /// Messages have arrived, or the connection has closed.
     Received(Arc<Inbox>),
     /// A WebSocket message.

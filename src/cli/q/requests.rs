@@ -32,9 +32,9 @@ impl Console {
     pub(super) fn connection_event(&self, session: &mut Session, event: ConnectionEvent) {
         match event {
             ConnectionEvent::Opened { peer, by, dialect } => self.opened(session, peer, by, dialect),
-            ConnectionEvent::Login { user, password, decision } => {
+            ConnectionEvent::Login { user, password, address, decision } => {
                 // The login may have timed out, which rejects it.
-                let _ = decision.send(self.authenticate(session, &user, password));
+                let _ = decision.send(self.authenticate(session, &user, password, address));
             }
             ConnectionEvent::Received(inbox) => self.received(session, &inbox),
             ConnectionEvent::Web { inbox, event, done } => {
@@ -194,17 +194,20 @@ impl Console {
         self.failed(session, result.map(drop));
     }
 
-    /// Returns the decision of `.z.pw`.
-    fn authenticate(&self, session: &mut Session, user: &[u8], password: Vec<u8>) -> bool {
+    /// Returns the decision of `.z.pw`. As in kdb+, the handle and the address are the client's, and `.z.u` is null: nobody has confirmed the
+    /// name yet.
+    fn authenticate(&self, session: &mut Session, user: &[u8], password: Vec<u8>, address: i32) -> bool {
         let Some(handler) = handler(session, ".z.pw") else { return true };
         let Ok(user) = symbol::intern(user) else { return false };
         let limits = session.limits();
+        session.set_caller(Caller { handle: session.next_handle(), address, ..Caller::default() });
         session.begin();
         let arguments = [Value::Sym(user), Value::chars(password)];
         if !self.trusts_clients {
             session.serve_caller();
         }
         let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
+        session.set_caller(self.own.clone());
         let is_accepted = matches!(result, Ok(Value::Bool(true)));
         self.failed(session, result.map(drop));
         is_accepted

@@ -123,7 +123,7 @@ impl Checks {
 
     /// Checks a login.
     pub fn check(&mut self, attempt: &Attempt, password: &[u8], now: Instant) -> Checked {
-        let check = self.access.check(&attempt.user, password);
+        let check = self.access.check_from(&attempt.user, password, attempt.ip);
         // A token cannot be guessed, and many may share the name beside it: wrong ones lock out the address, not the user.
         let nameless = matches!(check, Check::External(ExternalLogin::Token(_)));
         let user = if nameless { Vec::new() } else { attempt.user.clone() };

@@ -6,9 +6,17 @@ use crate::access::Grants;
 use crate::config::Limit;
 use crate::metrics::{self, Id};
 use crate::net::connection::{Connection, Diversion, PendingLogin};
-use crate::net::{CloseReason, ConnId, Peer};
+use crate::net::peer::z_a;
+use crate::net::{CloseReason, ConnId, Control, Peer};
 use proto::handshake::{self, Credentials};
 use std::sync::Arc;
+
+impl Control {
+    /// `.z.a` of a connection, also before its login.
+    pub fn address(&self, conn: ConnId) -> i32 {
+        self.get(conn).map_or(0, |connection| z_a(connection.ip))
+    }
+}
 
 impl<S: Service> Reactor<S> {
     /// Reads available bytes of a handshake. Returns the bytes read.
