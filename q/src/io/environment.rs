@@ -183,8 +183,21 @@ pub(crate) fn getenv(context: &mut Context, x: Value) -> Result {
     Ok(Value::chars(value.unwrap_or_else(|| std::env::var_os(name).unwrap_or_default().as_bytes().to_vec())))
 }
 
-/// Variables set by `setenv`, visible to `getenv` only: the environment of the process itself never changes.
+/// Variables set by `setenv`, visible to `getenv` and to commands of `system`: the environment of the process itself never changes.
 static ENVIRONMENT: LazyLock<RwLock<HashMap<Vec<u8>, Vec<u8>>>> = LazyLock::new(RwLock::default);
+
+/// Sets the variables of `setenv` for a command.
+pub(crate) fn pass_on(command: &mut std::process::Command) {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    for (name, value) in ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        // A name or value that the system cannot hold would make the command fail.
+        let is_valid = !name.is_empty() && !name.contains(&b'=') && ![name, value].iter().any(|part| part.contains(&0));
+        if is_valid {
+            command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
+        }
+    }
+}
 
 /// `x setenv y`: sets variable `x` to text `y`.
 pub(crate) fn setenv(context: &mut Context, x: Value, y: Value) -> Result {

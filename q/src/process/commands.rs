@@ -288,6 +288,7 @@ fn shell(context: &mut Context, line: &[u8]) -> Result {
     context.host.alters()?;
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(std::ffi::OsStr::from_bytes(line));
+    crate::io::environment::pass_on(&mut command);
     let mut over = Ok(());
     let output = columns::sys::child::output(&mut command, |held| {
         // Charge the lines while the raw output is still in memory.

@@ -181,7 +181,7 @@ csv:","
   head:enlist" "sv(string method;$[count p;u[0],u[2],u 3;u 3];"HTTP/1.1");
   head,:("Connection: close";"Host: ",u 2;"Accept-Encoding: gzip");
   head,:auth["Authorization";u 1],auth["Proxy-Authorization";px 1];
-  if[count body;head,:("Content-Type: ",body 0;"Content-Length: ",string count body 1)];
+  if[count body;head,:("Content-Type: ",$[10h=type body 0;body 0;string body 0];"Content-Length: ",string count body 1)];
   r:(`$":",raze$[count p;px;u]0 2)("\r\n"sv head,("";"")),$[count body;body 1;""];
   n:4+first(200000 sublist r)ss"\r\n\r\n";
   h:lower n#r;
