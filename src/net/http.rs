@@ -141,8 +141,8 @@ impl HttpRequest {
         let target = self.target.clone().into_bytes();
         let text = match self.method {
             "GET" | "HEAD" => target,
-            "POST" => self.body.clone(),
-            _ if self.body.is_empty() => target,
+            // Handlers cut it at the first space, also without a body.
+            method if method != "POST" && self.body.is_empty() => target,
             _ => [&target, b" ".as_slice(), &self.body].concat(),
         };
         WebRequest { method: self.method, text, fields: self.fields.clone() }

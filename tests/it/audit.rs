@@ -281,7 +281,8 @@ fn a_node_records_queries_and_marks_what_clients_print() {
 fn what_a_client_posts_is_recorded() {
     let files = Directory::new("audit-posts-files");
     let audit = file(&files, "audit");
-    let (_program, mut scene) = with("audit-posts", ".z.pp:{.h.hy[`txt] string value x 0}\n", &["--audit", &audit]);
+    let (_program, mut scene) =
+        with("audit-posts", ".z.pp:{.h.hy[`txt] string value last\" \"vs x 0}\n", &["--audit", &audit]);
     let posted = exchange_at(scene.port, "POST /q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n40+2");
     assert!(posted.ends_with("42"), "{posted}");
     scene.node.stop();

@@ -44,9 +44,12 @@ pub(crate) fn of(context: &mut Context, name: Sym) -> Option<Value> {
             None if context.host.native(full).is_some() => Value::func(Function::Native(full)),
             None => match (prims::keyword(text(full)), context.library(full)) {
                 (Some(value), _) | (None, Ok(Some(value))) => value,
-                _ => match of(context, full) {
-                    Some(below) => below,
-                    None => continue,
+                _ => match context.variable(text(full)) {
+                    Some(value) => value,
+                    None => match of(context, full) {
+                        Some(below) => below,
+                        None => continue,
+                    },
                 },
             },
         };

@@ -88,7 +88,9 @@ impl Evaluate for Context<'_> {
     }
 
     fn library_names(space: &[u8]) -> Vec<Sym> {
-        prelude::definitions::names(space)
+        let mut names = prelude::definitions::names(space);
+        names.extend(system::constants(space));
+        names
     }
 
     fn variable(&self, name: &[u8]) -> Option<Value> {

@@ -127,7 +127,7 @@ impl Handler {
 #[derive(Clone, Debug, Default)]
 pub struct WebRequest {
     pub method: &'static str,
-    /// GET: the text after the first `/`, with the query. POST: the body. Methods of `.z.pm`: both, separated by a space.
+    /// GET: the text after the first `/`, with the query. POST and the methods of `.z.pm`: the same, a space and the body.
     pub text: Vec<u8>,
     /// Header fields.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,

@@ -5,7 +5,7 @@ use crate::runtime::time;
 use crate::runtime::time::DAY_NS;
 use crate::syntax::prims;
 use columns::table::symbol::intern_name as intern;
-use columns::table::{Items, Value};
+use columns::table::{Items, Sym, Value};
 
 /// Names of the system variables, with what each holds: `\help NAME`.
 pub(crate) const VARIABLES: [(&str, &str); 38] = [
@@ -48,6 +48,12 @@ pub(crate) const VARIABLES: [(&str, &str); 38] = [
     (".Q.nA", "digits and upper-case letters"),
     (".Q.t", "type letters, by type number"),
 ];
+
+/// Names of a namespace's variables that never change, without the namespace. In kdb+ they are ordinary members of `.Q`, unlike those of `.z`.
+pub(crate) fn constants(space: &[u8]) -> impl Iterator<Item = Sym> {
+    let names = VARIABLES.iter().filter_map(move |(name, _)| name.as_bytes().strip_prefix(space)?.strip_prefix(b"."));
+    names.filter(move |name| space == b".Q" && *name != b"x").map(|name| prims::name(&String::from_utf8_lossy(name)))
+}
 
 /// Returns the value of a system variable.
 pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {

@@ -83,6 +83,13 @@ pub(crate) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
                 return Err(QError::named("length"));
             }
             context.enter()?;
+            // As with any list and dictionary, the keys stay: `"SF"$record`.
+            if let Value::Dict(d) = &y
+                && d.keyed().is_none()
+            {
+                let values = dollar(context, x, d.values.clone())?;
+                return Ok(Value::dict(d.keys.clone(), values));
+            }
             let mut out = crate::runtime::limits::list(x.count())?;
             for i in 0..x.count() {
                 out.push(dollar(context, x.at(i), y.at(i))?);

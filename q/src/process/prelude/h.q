@@ -102,11 +102,15 @@
 .h.tx:`raw`json`csv`txt`xml`xls!({[x]x};{[x].j.j each $[.Q.qt x;0!x;x]};.h.cd;.h.td;.h.xd;.h.ed)
 / functions that turn text into a value, by kind of file
 .h.xt:`json`txt`csv!({[x].j.k each x};{[x]x};{[x]x})
-/ HTTP response: .h.hn[status;kind;body]
-.h.hn:{[status;kind;body]
+/ HTTP response, zipped if the second argument says so: .h.hnz[status;zip;kind;body]
+.h.hnz:{[status;zip;kind;body]
+  if[zip;body:-35!(6;body)];
   mime:$[kind in key .h.ty;.h.ty kind;"application/octet-stream"];
-  h:("HTTP/1.1 ",status;"Content-Type: ",mime;"Connection: close";"Content-Length: ",string count body;"";"");
+  h:("HTTP/1.1 ",status;"Content-Type: ",mime;"Connection: close"),$[zip;enlist"Content-Encoding: gzip";()];
+  h,:("Content-Length: ",string count body;"";"");
   ("\r\n"sv h),body}
+/ HTTP response: .h.hn[status;kind;body]
+.h.hn:{[status;kind;body].h.hnz[status;0b;kind;body]}
 / HTTP response of status 200: .h.hy[kind;body]
 .h.hy:{[kind;body].h.hn["200 OK";kind;body]}
 / HTTP response of status 400 with an error
