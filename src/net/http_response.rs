@@ -116,13 +116,13 @@ impl Response {
         Ok(matches!(self.stage, Stage::Whole { .. }))
     }
 
-    /// Returns head and body at the end of the connection.
+    /// Takes the end of the connection.
     ///
     /// # Errors
     /// `Incomplete`.
-    pub fn ended(self) -> Result<Vec<u8>, Broken> {
+    pub fn end(&self) -> Result<(), Broken> {
         match self.stage {
-            Stage::Whole { .. } | Stage::Body { body: Body::ToEnd, .. } => Ok(self.out),
+            Stage::Whole { .. } | Stage::Body { body: Body::ToEnd, .. } => Ok(()),
             _ => Err(Broken::Incomplete),
         }
     }
@@ -132,11 +132,10 @@ impl Response {
         self.out
     }
 
-    /// Returns the head, and the bytes behind it, which are not HTTP any more.
-    pub fn into_upgraded(mut self) -> (Vec<u8>, Vec<u8>) {
-        let mut behind = self.out.split_off(self.head_bytes.min(self.out.len()));
-        behind.append(&mut self.raw);
-        (self.out, behind)
+    /// Returns head, body, and the bytes behind it: after an upgrade, they are not HTTP any more.
+    pub fn into_parts(mut self) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+        let body = self.out.split_off(self.head_bytes.min(self.out.len()));
+        (self.out, body, self.raw)
     }
 
     /// Decodes one step. Returns false if it needs more bytes, or none.
@@ -308,7 +307,7 @@ mod tests {
                 return Ok(String::from_utf8(reader.into_bytes()).unwrap());
             }
         }
-        reader.ended().map(|bytes| String::from_utf8(bytes).unwrap())
+        reader.end().map(|()| String::from_utf8(reader.into_bytes()).unwrap())
     }
 
     const OK: &str = "HTTP/1.1 200 OK\r\n";
@@ -400,7 +399,7 @@ mod tests {
         let mut reader = Response::new(b"GET /", 4096);
         assert_eq!(reader.extend(b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x81\x01a"), Ok(true));
         assert_eq!(reader.status(), Some(101));
-        let (head, behind) = reader.into_upgraded();
+        let (head, _, behind) = reader.into_parts();
         assert_eq!((&head[..], &behind[..]), (&b"HTTP/1.1 101 Switching Protocols\r\n\r\n"[..], &b"\x81\x01a"[..]));
     }
 
@@ -414,7 +413,7 @@ mod tests {
                         break;
                     }
                 }
-                let _ = reader.ended();
+                let _ = reader.end();
             }
         }
     }

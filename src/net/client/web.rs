@@ -94,18 +94,32 @@ impl WebClient {
     /// # Errors
     /// The connection's; `Timeout` at `by`, or on Ctrl-C; a response that is not HTTP, or longer than `max_bytes`.
     pub fn request(mut self, request: &[u8], by: Option<Instant>, max_bytes: usize) -> Result<Vec<u8>, WebError> {
-        let basic = self.basic.as_ref().map(|basic| ("Authorization", format!("Basic {basic}")));
-        let request = upgrade::with_fields(request, basic.as_slice());
+        let (_, response) = self.exchange(request, Vec::new(), by, max_bytes)?;
+        Ok(response.into_bytes())
+    }
+
+    /// Sends a request, with those of these fields that it lacks, and reads to the end of its response, or to that of the head of an upgrade.
+    /// Returns what was sent, and the response.
+    fn exchange(
+        &mut self,
+        request: &[u8],
+        mut fields: Vec<(&'static str, String)>,
+        by: Option<Instant>,
+        max_bytes: usize,
+    ) -> Result<(Vec<u8>, Response), WebError> {
+        fields.extend(self.basic.as_ref().map(|basic| ("Authorization", format!("Basic {basic}"))));
+        let request = upgrade::with_fields(request, &fields);
         self.socket.write_all(&request).map_err(ClientError::from)?;
         let mut response = Response::new(&request, max_bytes);
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let read = self.read(&mut buffer, by)?;
             if read == 0 {
-                return Ok(response.ended()?);
+                response.end()?;
+                return Ok((request, response));
             }
             if response.extend(buffer.get(..read).unwrap_or_default())? {
-                return Ok(response.into_bytes());
+                return Ok((request, response));
             }
         }
     }
@@ -122,29 +136,15 @@ impl WebClient {
         max_bytes: usize,
     ) -> Result<Result<Upgraded, Vec<u8>>, WebError> {
         let key = websocket::new_key().map_err(ClientError::Io)?;
-        let basic = self.basic.as_ref().map(|basic| ("Authorization", format!("Basic {basic}")));
-        let fields: Vec<_> = upgrade::fields(&key).into_iter().chain(basic).collect();
-        let request = upgrade::with_fields(request, &fields);
-        self.socket.write_all(&request).map_err(ClientError::from)?;
-        let mut response = Response::new(&request, max_bytes);
-        let mut buffer = vec![0; READ_BYTES];
-        loop {
-            let read = self.read(&mut buffer, by)?;
-            if read == 0 {
-                return Ok(Err(response.ended()?));
-            }
-            let is_whole = response.extend(buffer.get(..read).unwrap_or_default())?;
-            if response.status() == Some(101) {
-                let (head, received) = response.into_upgraded();
-                if !upgrade::is_agreed(&request, &head) {
-                    return Err(Broken::Malformed("Sec-WebSocket-Accept does not fit the request".to_string()).into());
-                }
-                return Ok(Ok(Upgraded { client: self, head, received }));
-            }
-            if is_whole {
-                return Ok(Err(response.into_bytes()));
-            }
+        let (request, response) = self.exchange(request, upgrade::fields(&key).into(), by, max_bytes)?;
+        if response.status() != Some(101) {
+            return Ok(Err(response.into_bytes()));
         }
+        let (head, _, received) = response.into_parts();
+        if !upgrade::is_agreed(&request, &head) {
+            return Err(Broken::Malformed("Sec-WebSocket-Accept does not fit the request".to_string()).into());
+        }
+        Ok(Ok(Upgraded { client: self, head, received }))
     }
 
     /// Reads available bytes, waiting for some until `by` or Ctrl-C. 0 is the end of the stream.
