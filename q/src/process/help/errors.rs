@@ -1,7 +1,7 @@
 //! Names of errors, with what usually causes each: `\help NAME`.
 
 /// Errors of the language and of the process. The error of an unknown variable is the variable's name.
-pub(crate) const ERRORS: [(&str, &str); 46] = [
+pub(crate) const ERRORS: [(&str, &str); 47] = [
     (
         "access",
         "the caller lacks the right (files, commands, handles, a role, a function), or user or password are wrong",
@@ -52,6 +52,7 @@ pub(crate) const ERRORS: [(&str, &str); 46] = [
     ),
     ("u-fail", "`u# on items that are not unique"),
     ("unmappable", "a column that is no vector and no list of vectors of one type: .Q.dpft, .Q.dpt"),
+    ("unmatched ]", "ssr: a set of characters in the pattern is not closed; [[] stands for the bracket itself"),
     ("view", "view x: the variable is no view"),
     ("wsfull", "the memory limit: -w of a session, --limit-query-memory of a process, query-memory of a role"),
 ];
