@@ -52,9 +52,9 @@ csv:","
   if[0=count at;:()!()];
   groups:at _ words;
   (`$1_'first each groups)!1_'groups}
-/ rows of a partitioned table by row number: .Q.ind[t;rows]
+/ rows of a partitioned table by row number: .Q.ind[t;rows]; other tables are an error, which programs trap to index those in memory
 .Q.ind:{[t;rows]
-  if[not 1b~.Q.qp t;:t rows];
+  if[not 1b~.Q.qp t;'`type];
   ends:0,sums .Q.cn t;
   at:group ends bin rows;
   one:{[t;ends;rows;p;at]
