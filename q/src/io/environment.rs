@@ -312,7 +312,9 @@ pub(crate) fn send(context: &mut Context, handle: i64, message: Value) -> Result
             }
             Ok(Value::Long(handle))
         }
-        _ if !may_send(context, handle) => Err(QError::with("access", "no such handle")),
+        _ if !may_send(context, handle) => {
+            Err(QError::with("access", why_not(context, "handles that the client has not opened", "sockets")))
+        }
         _ => context.host.send(handle, &message),
     }
 }

@@ -97,6 +97,16 @@ pub(crate) const NUMBERED: [(&str, &str, &str); 39] = [
     ("-105!", "-105!(f;x;g)", "f . x; on an error g[error;backtrace]; .Q.trpd"),
 ];
 
+/// Functions that the console and assignments call, beside the handlers of clients: name, form, meaning.
+pub(crate) const CALLED: [(&str, &str, &str); 2] = [
+    (".z.pi", ".z.pi:{…}", "function of a line typed at the console, with its newline; nothing else is shown for it"),
+    (
+        ".z.vs",
+        ".z.vs:{…}",
+        "function of name and indices, called after a global outside of namespaces was assigned; indices are () for the whole",
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,13 +123,3 @@ mod tests {
         }
     }
 }
-
-/// Functions that the console and assignments call, beside the handlers of clients: name, form, meaning.
-pub(crate) const CALLED: [(&str, &str, &str); 2] = [
-    (".z.pi", ".z.pi:{…}", "function of a line typed at the console, with its newline; nothing else is shown for it"),
-    (
-        ".z.vs",
-        ".z.vs:{…}",
-        "function of name and indices, called after a global outside of namespaces was assigned; indices are () for the whole",
-    ),
-];
