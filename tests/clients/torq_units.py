@@ -72,6 +72,8 @@ REPAIRS = (
     ("stp", "00:00:00:10>", "00:00:10>"),
     ("stp/custommode", "(setenv;`KDBTPLOG;", "(set;`.stplg.kdbtplog;`$"),
     ("dataaccess/gwquerytest", "enlist 2000.01.06;", "enlist 2000.01.06;\n.rdb.getpartition:{[].rdb.rdbpartition};\n"),
+    # The discovery service asks a process that registers, which answers once it asks something itself.
+    ("bglaunchprocess", ".servers.startup[];", ".servers.startup[];.servers.querydiscovery`test;"),
     ("pcap", "tickerplanttype:`tickerplant,", "tickerplanttype:`segmentedtickerplant,"),
     ("merge/tplogreplay", "/treplaysettings.q", "/tpreplaysettings.q"),
     ("merge/wdb", "${KDBCODE}/processes/wdb.q ${KDBTESTS}/merge/wdb/config/wdbsettings.q", "${KDBTESTS}/merge/wdb/config/wdbsettings.q ${KDBCODE}/processes/wdb.q"),
