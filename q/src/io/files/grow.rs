@@ -547,18 +547,38 @@ fn recount(context: &mut Context, path: &Path, count: u64) -> Held<()> {
     file.and_then(|mut file| column.write_count(&mut file, count)).map_err(|e| refused(path, &e))
 }
 
-/// Replaces a column's file in one step. Its head has the count of the rows before the append.
+/// Start of the names of files that are to replace others of their folder. No column has such a name.
+pub(super) const NEW: &str = ".appending-";
+
+/// The file that is to replace this one.
+fn new_of(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(NEW);
+    name.push(path.file_name().unwrap_or_default());
+    path.with_file_name(name)
+}
+
+/// Replaces a column's file, and those beside it. All are written before the first one takes its place, so that an error leaves the rows
+/// as they were; those beside go first, as they only grow. The head has the count of the rows before the append.
 fn replace(context: &mut Context, column: &Column, rows: u64, more: &More) -> Held<()> {
-    let mut path = column.path.clone();
+    let mut parts = vec![(column.path.clone(), &more.here)];
     for Beside { bytes, .. } in &more.beside {
-        path = layout::beside(&path);
-        write(context, &path, bytes)?;
+        let last = parts.last().map_or(&column.path, |(path, _)| path);
+        parts.push((layout::beside(last), bytes));
     }
-    let mut new = column.path.as_os_str().to_owned();
-    new.push("~");
-    let new = PathBuf::from(new);
-    write(context, &new, &more.here)?;
-    recount(context, &new, rows)?;
-    std::fs::rename(&new, &column.path).map_err(|e| refused(&column.path, &e))?;
+    for (path, _) in &parts {
+        super::reach::check_change(context, path)?;
+    }
+    let written = parts.iter().try_for_each(|(path, bytes)| write(context, &new_of(path), bytes));
+    let written = written.and_then(|()| recount(context, &new_of(&column.path), rows));
+    if written.is_err() {
+        for (path, _) in &parts {
+            // It may not have been created; the error reported is the first one.
+            drop(std::fs::remove_file(new_of(path)));
+        }
+        return written;
+    }
+    for (path, _) in parts.iter().rev() {
+        std::fs::rename(new_of(path), path).map_err(|e| refused(path, &e))?;
+    }
     super::remove_beside(&column.path, more.beside.len())
 }

@@ -85,6 +85,15 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
 fn check_names(names: &[Sym]) -> std::result::Result<(), QError> {
     let owner = |name: &Sym| text(*name).strip_suffix(b"#").map(|stem| stem.strip_suffix(b"#").unwrap_or(stem));
     let is_taken = |name: &&Sym| owner(name).is_some_and(|owner| names.iter().any(|other| text(*other) == owner));
+    // Files that say what the folder holds, and that appends make.
+    let is_own = |name: &&Sym| {
+        let name = text(**name);
+        matches!(name, b".d" | b".appending") || name.starts_with(super::grow::NEW.as_bytes())
+    };
+    if let Some(name) = names.iter().find(is_own) {
+        let name = String::from_utf8_lossy(text(*name));
+        return Err(QError::with("domain", format!("no column of a splayed table can be named {name}")));
+    }
     match names.iter().find(is_taken) {
         Some(name) => {
             let name = String::from_utf8_lossy(text(*name));

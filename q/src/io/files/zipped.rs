@@ -132,11 +132,15 @@ fn read_at<const N: usize>(file: &mut (impl Read + Seek), at: u64) -> std::io::R
 impl Tail {
     /// Reads a file's trailer, and no more of it; `None` if the file is not compressed.
     fn of(file: &mut (impl Read + Seek)) -> std::io::Result<Option<Result<Tail, BadTail>>> {
-        let size = file.seek(SeekFrom::End(0))?;
-        let mark = MARK.len() as u64;
-        if size < mark || read_at::<{ MARK.len() }>(file, 0)? != MARK {
+        // Files of the system (/proc, /sys) have no size that can be relied on, and some no end: these are looked at from the start only.
+        let mut first = Vec::with_capacity(MARK.len());
+        file.seek(SeekFrom::Start(0))?;
+        file.take(MARK.len() as u64).read_to_end(&mut first)?;
+        if first != MARK {
             return Ok(None);
         }
+        let mark = MARK.len() as u64;
+        let size = file.seek(SeekFrom::End(0))?;
         let Some(at) = size.checked_sub(ENTRY_BYTES as u64).filter(|at| *at >= mark) else {
             return Ok(Some(Err(BadTail)));
         };
