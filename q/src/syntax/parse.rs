@@ -305,11 +305,14 @@ impl<'a> Parser<'a> {
                 _ => true,
             };
             let right = self.expression()?;
-            if self.ends_open(&right)
+            // `x~::` compares with the generic null, as KX's style guide writes it.
+            let compares = matches!(&verb.node.kind, Kind::Const(f) if prims::is_glyph(f, "~"))
+                && matches!(right.kind, Kind::Const(Value::Null));
+            let composes = self.ends_open(&right)
                 || self.is_k_verb(&right)
                 || self.is_derived_verb(&right)
-                || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed)
-            {
+                || matches!(&right.kind, Kind::Const(f) if prims::is_infix(f) && !right_is_closed);
+            if composes && !compares {
                 let projection = Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]));
                 return Ok(Node::new(at, Kind::Compose(Box::new(projection), Box::new(right))));
             }

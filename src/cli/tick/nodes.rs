@@ -14,12 +14,12 @@ use crate::tick::node_fleet::{Groups, NodeFleet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns the queue's parameters with the options that say when queues sleep and wake.
-///
-/// # Errors
 /// Shortest `--idle-off`.
 const SHORTEST_IDLE: Duration = Duration::from_secs(1);
 
+/// Returns the queue's parameters with the options that say when queues sleep and wake.
+///
+/// # Errors
 /// Options that need another one.
 pub fn sleeping(settings: &Settings, params: Params) -> Result<Params, CliError> {
     let (wake, idle) = (settings.get(&options::WAKE)?, settings.get(&options::IDLE_OFF)?);
