@@ -21,7 +21,7 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Broken::Malformed(reason) => write!(f, "no HTTP response: {reason}"),
-            Broken::Incomplete => f.write_str("the connection ended before the response was whole"),
+            Broken::Incomplete => f.write_str("the response is incomplete: the connection ended"),
             Broken::TooLong(bytes) => write!(f, "the response is longer than {bytes} bytes"),
         }
     }

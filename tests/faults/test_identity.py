@@ -250,7 +250,7 @@ class Tokens(Identity):
             (b"SSH-2.0-OpenSSH_9.2\r\n", "no HTTP response"),
             (b"", "incomplete"),
             (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "incomplete"),
-            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n{", "incomplete|chunk"),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n{", "incomplete|chunk|more than"),
             (b"HTTP/1.1 200 OK\r\n\r\n<html>", "is no JWKS"),
             (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "is no JWKS"),
             (b'HTTP/1.1 200 OK\r\n\r\n{"keys": [{"kty": "oct", "k": "AAAA", "kid": "rsa"}]}', "no public key of a supported kind"),

@@ -4,6 +4,8 @@ import os
 import socket
 import struct
 
+from harness.client import KdbError
+
 from .limits import Limited, get, http, over, rest_of
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -73,6 +75,14 @@ class AtANode(Http, Limited):
             self.assertEqual(greedy.recv(4, socket.MSG_WAITALL), b"\x88\x02" + struct.pack(">H", 1009))
             other.sendall(frame(b"short"))
             self.assertEqual(other.recv(7, socket.MSG_WAITALL), b"\x81\x05short")
+
+    @over("limit-http-response", "1KiB", "--remote-may", "sockets")
+    def test_a_response_too_long(self):
+        with self.refused():
+            with self.assertRaisesRegex(KdbError, "limit"):
+                # The tickerplant's page of metrics is longer.
+                self.reader.ask(f'.Q.hg"http://127.0.0.1:{self.tp.port}/metrics"')
+            self.assertEqual(self.reader.ask(f'count .Q.hg"http://127.0.0.1:{self.tp.port}/none"').v > 0, True)
 
 
 def frame(text):
