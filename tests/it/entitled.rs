@@ -124,7 +124,6 @@ csv 0: trade
 .Q.id trade
 .Q.fc[{x};trade`n]
 .Q.ft[{x};trade]
-.Q.ind[trade;0 1 2]
 value `.
 get `.
 (value `.)`trade
