@@ -75,7 +75,7 @@ fn take_output(child: &mut Child, goes_on: &mut impl FnMut(usize) -> bool) -> io
     let mut look = LOOK_FIRST;
     loop {
         let before = stdout.len() + stderr.len();
-        // The status is read before the pipes: if the child has ended, all its output is in them.
+        // First whether the child has ended, then its pipes: after its end they hold all that it wrote.
         if let Some(status) = child.try_wait()? {
             take_rest(out, &mut stdout)?;
             take_rest(error, &mut stderr)?;

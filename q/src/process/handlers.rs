@@ -127,7 +127,7 @@ impl Handler {
 #[derive(Clone, Debug, Default)]
 pub struct WebRequest {
     pub method: &'static str,
-    /// GET: the text after the first `/`, with the query. POST and the methods of `.z.pm`: the same, a space and the body.
+    /// Text that the handler gets: for GET path and query without the first `/`; for POST and the methods of `.z.pm` these, a space and the body.
     pub text: Vec<u8>,
     /// Header fields.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,

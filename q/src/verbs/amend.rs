@@ -83,7 +83,7 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
     }
 }
 
-/// Whether the keys of a dictionary are the empty general list: the first key decides what they are.
+/// Whether the keys of a dictionary are `()`, as in `()!()`: the first key that is added then sets their type.
 fn is_untyped(x: &Value) -> bool {
     let Value::Dict(d) = x else { return false };
     matches!(&d.keys, Value::Vector(Vector { items: Items::List(keys), .. }) if keys.is_empty())

@@ -178,7 +178,7 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
             return Ok(v.iter().position(|i| i == s));
         }
         (Value::Table(t), Value::Dict(d)) => return row_of(t, &d.values),
-        // A list of lists is searched for lists: an atom stands for the list of it alone.
+        // In a list of lists an atom is looked up as `enlist` of it: no item is an atom.
         (Value::Vector(Vector { items: Items::List(l), .. }), atom)
             if atom.is_atom() && matches!(l.first(), Some(Value::Vector(_))) =>
         {

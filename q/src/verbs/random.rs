@@ -25,7 +25,7 @@ pub(crate) fn roll(context: &mut Context, x: &Value, y: Value) -> Result {
     }
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
     context.reserve_items(size, 16)?;
-    // The name of a list of symbols stands for values enumerated over it.
+    // In n?`sym the symbol names a list of symbols, and the result is enumerated over it.
     if let Value::Sym(name) = y
         && let Some(domain @ Value::Vector(Vector { items: Items::Sym(_), .. })) = context.host.global(name)
     {

@@ -52,7 +52,7 @@ impl Socket {
         Ok(Socket::Tls(Box::new(secured.map_err(|reason| ClientError::Tls { to: to.clone(), reason })?)))
     }
 
-    /// Returns the same connection for another thread, which only writes.
+    /// Returns a second handle of the connection, so that one thread can write while another one reads.
     pub fn writer(&self) -> io::Result<Socket> {
         Ok(match self {
             Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),

@@ -46,7 +46,7 @@ enum Form {
     Symbols,
     /// Vectors of this type: their end offsets here, their items in the file beside.
     Nested { t: i8 },
-    /// Offsets here, of objects in the file `NAME#` (a mapped list).
+    /// A mapped list: this file holds the offsets of its items in the file `NAME#`.
     Mapped,
     /// Written as a whole; what it holds, once it is read.
     Whole(Option<Vector>),
