@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(of(OK), Broken::Incomplete);
         assert_eq!(of(""), Broken::Incomplete);
         assert_eq!(of(&format!("{OK}\r\n{}", "x".repeat(5000))), Broken::TooLong(4096));
-        // The connection ends before the first byte of a response.
+        // A length above the limit is refused before any byte of the body arrives.
         assert_eq!(of(&format!("{OK}Content-Length: 5000\r\n\r\n")), Broken::TooLong(4096));
         for size in ["ffffffffffff", "ffffffffffffffff", "1001"] {
             assert_eq!(of(&format!("{chunked}{size}\r\n")), Broken::TooLong(4096), "{size}");

@@ -81,8 +81,8 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
         Some(Items::List(l)) => one_row || l.first().is_some_and(|v| !v.is_scalar()),
         _ => false,
     };
-    // One list in a list is a column of one row also beside atoms, but not beside a dictionary, which is no column: TorQ's table of log files
-    // holds lists of one name in some rows and of several in others.
+    // One list in a list is a column of one row also beside atoms, but not beside a dictionary, which is no column: in TorQ's table of log
+    // files a row has a dictionary, and a list of one table's name or of several.
     let may_be_column = !one_row || !values.iter().any(|v| matches!(v, Value::Dict(_)));
     let is_column = |v: &Value| {
         may_be_column && v.type_number() == types::LIST && (!one_row || (v.count() == 1 && !v.at(0).is_scalar()))

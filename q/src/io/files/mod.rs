@@ -370,8 +370,8 @@ pub(crate) fn get(context: &mut Context, name: &Value) -> Result {
     found(context, &path)
 }
 
-/// `get(folder;name)`: returns the value in a file of a folder, if there is such a file. KX's maintenance of databases reads a column so, and `.d`, the
-/// names of the columns.
+/// `get(folder;name)`: returns the value in a file of a folder, if there is such a file. KX's dbmaint.q reads columns in this way, and
+/// `.d`, which holds their names.
 pub(crate) fn get_within(context: &mut Context, folder: Sym, name: Sym) -> std::result::Result<Option<Value>, QError> {
     let folder = path(context, &Value::Sym(folder))?;
     let file = name_path(&folder, name);
