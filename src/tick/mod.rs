@@ -32,6 +32,7 @@ pub mod sends;
 pub mod sequence_state;
 pub mod service;
 mod space;
+pub mod standby;
 pub mod subscriptions;
 pub mod users;
 pub mod verify;

@@ -1,12 +1,9 @@
 //! A passive tickerplant: it waits for the log of the active one, and refuses what the active one is for.
 //!
-//! A thread tries to lock the log and, while it cannot, reads who is active. A client that sends an update or a query gets as its error where the active
-//! tickerplant is. An async message has no response, so its connection is closed: a publisher must not believe that it was heard.
+//! A thread tries to lock the log and, while it cannot, reads who is active.
 
-use super::forward::Forward;
-use super::globals::SharedGlobals;
 use super::lease;
-use super::program::{self, Logins};
+use super::standby::Standby;
 use crate::election::{Election, Tenure};
 use crate::env::Env;
 use crate::env::task::Every;
@@ -15,9 +12,9 @@ use crate::log::{Active, Contender, Locked, LogError, Waker};
 use crate::metrics::{self, Health, Id, Process, Snapshot};
 use crate::net::forward::Diverted;
 use crate::net::http::{self, Page};
-use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, signals};
-use crate::protocol::{LeaseState, Standing, TickState, names};
-use proto::{Header, Limits, MessageKind, View};
+use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, signals};
+use crate::protocol::{LeaseState, Standing, TickState};
+use proto::Header;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
@@ -223,12 +220,7 @@ pub struct PassiveService {
     pub locked: Option<Locked>,
     lease: String,
     dir: PathBuf,
-    codec: Limits,
-    /// Decides on users by the owner's `.z.pw`, with the globals that it needs.
-    logins: Option<(Logins, Arc<SharedGlobals>)>,
-    has_secret: bool,
-    /// Hands clients through to the active tickerplant.
-    forward: Option<Forward>,
+    clients: Standby,
     /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
 }
@@ -238,12 +230,10 @@ impl PassiveService {
         (waiting, tenure): (Waiting, Option<Arc<Tenure>>),
         lease: String,
         dir: PathBuf,
-        codec: Limits,
-        (logins, has_secret): (Option<(Logins, Arc<SharedGlobals>)>, bool),
-        forward: Option<Forward>,
+        clients: Standby,
         end: Arc<AtomicBool>,
     ) -> PassiveService {
-        PassiveService { waiting, tenure, locked: None, lease, dir, codec, logins, has_secret, forward, end }
+        PassiveService { waiting, tenure, locked: None, lease, dir, clients, end }
     }
 
     fn state(&self) -> TickState {
@@ -268,7 +258,7 @@ impl PassiveService {
     /// Error for a client that wants the active tickerplant.
     fn refusal(&self) -> String {
         let TickState { active, process, .. } = self.state();
-        let unreached = self.forward.as_ref().and_then(Forward::unreached);
+        let unreached = self.clients.unreached();
         let unreached = unreached.map(|why| format!(", and cannot be reached from here: {why}")).unwrap_or_default();
         match (active.as_str(), process.as_str()) {
             ("", "") => {
@@ -304,46 +294,11 @@ impl PassiveService {
             None => format!("{refusal}; {}", self.note()),
         }
     }
-
-    fn answer(&self, conn: ConnId, body: &[u8], header: &Header, ctl: &mut Control) {
-        let Some(request) = ctl.request() else {
-            let refusal = self.refusal();
-            // A client can cause one for each connection that it opens.
-            tracing::debug!(handle = conn.handle(), "async message rejected, connection closed: {refusal}");
-            return ctl.close(conn, refusal);
-        };
-        let asks = match View::parse(body, header.endian, &self.codec) {
-            Ok((view, used)) if used == body.len() => asks_for_state(&view),
-            Ok(_) => return ctl.reply(request, message::error(b"badmsg: bytes after the object")),
-            Err(error) => return ctl.no_object(conn, error),
-        };
-        if !asks {
-            return ctl.reply(request, message::error(self.refusal().as_bytes()));
-        }
-        let answer = message::message(MessageKind::Response, |writer| self.state().put(writer));
-        let answer = answer.unwrap_or_else(|error| message::error(error.to_string().as_bytes()));
-        ctl.reply(request, answer);
-    }
-}
-
-/// Whether a message is a call of `.u.state`, as text or as a list.
-pub(super) fn asks_for_state(view: &View<'_>) -> bool {
-    if let Some(text) = view.chars() {
-        let text = text.trim_ascii();
-        return [b".u.state[]".as_slice(), b".u.state"].contains(&text);
-    }
-    let first = view.list().and_then(|items| items.iter().next());
-    first.unwrap_or(*view).text() == Some(names::STATE.as_bytes())
 }
 
 impl Service for PassiveService {
     fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], _: &mut Control) -> Login {
-        let Some((logins, globals)) = &self.logins else { return Login::Admitted };
-        if program::is_cluster(user, self.has_secret) {
-            return Login::Admitted;
-        }
-        logins.submit(conn, user, password, globals.current());
-        Login::Later
+        self.clients.login(conn, user, password)
     }
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
@@ -351,9 +306,7 @@ impl Service for PassiveService {
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
-        if header.kind != MessageKind::Response {
-            self.answer(conn, body, header, ctl);
-        }
+        self.clients.answer(conn, (header, body), ctl, || self.refusal(), || self.state());
     }
 
     fn iteration_ended(&mut self, _: &mut Control) {}
@@ -363,26 +316,19 @@ impl Service for PassiveService {
     fn closed(&mut self, _: ConnId, _: &CloseReason, _: &mut Control) {}
 
     fn diverts(&mut self, conn: ConnId) -> bool {
-        self.forward.as_ref().is_some_and(|forward| forward.dial(conn))
+        self.clients.diverts(conn)
     }
 
     fn take(&mut self, conn: ConnId, diverted: Option<Diverted>) {
-        if let Some(forward) = &self.forward {
-            forward.take(conn, diverted);
-        }
+        self.clients.take(conn, diverted);
     }
 
     fn forwarded(&self, ip: IpAddr) -> (usize, usize) {
-        self.forward.as_ref().map_or((0, 0), |forward| forward.open(ip))
+        self.clients.forwarded(ip)
     }
 
     fn woken(&mut self, ctl: &mut Control) {
-        while let Some((conn, is_reached)) = self.forward.as_mut().and_then(Forward::reached) {
-            ctl.divert(conn, is_reached);
-        }
-        while let Some((conn, admitted)) = self.logins.as_ref().and_then(|(logins, _)| logins.decided()) {
-            ctl.admit(conn, admitted);
-        }
+        self.clients.woken(ctl);
         if self.locked.is_none() {
             self.locked = self.waiting.locked.try_recv().ok();
         }
@@ -424,30 +370,5 @@ impl Service for PassiveService {
 
     fn liveness(&mut self) -> Option<String> {
         Some(self.words())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proto::{Endian, Writer};
-
-    fn asks(put: impl FnOnce(&mut Writer<'_>)) -> bool {
-        let mut object = Vec::new();
-        let mut writer = Writer::new(&mut object);
-        put(&mut writer);
-        writer.finish().unwrap();
-        asks_for_state(&View::parse(&object, Endian::Little, &Limits::default()).unwrap().0)
-    }
-
-    #[test]
-    fn the_state_is_asked_for_in_text_or_by_name() {
-        assert!(asks(|w| w.chars(" .u.state[] ")) && asks(|w| w.chars(".u.state")) && asks(|w| w.symbol(".u.state")));
-        assert!(asks(|w| {
-            w.list_head(2);
-            w.symbol(".u.state");
-            w.null();
-        }));
-        assert!(!asks(|w| w.chars(".u.state[];1")) && !asks(|w| w.symbol(".u.sub")) && !asks(|w| w.atom_long(1)));
     }
 }

@@ -1,14 +1,13 @@
 //! A tickerplant that follows another one (`--follow`): from the options to the end of the process, or until it takes over by the lease.
 
-use super::passive::{Passive, Taken, opening};
+use super::passive::{Passive, Taken, opening, prepared};
 use crate::access::member::CLUSTER_USER;
 use crate::cli::CliError;
 use crate::config::{Address, Addresses, Durability, LeaseUrl, Settings, login, options};
 use crate::election::Election;
 use crate::lease::{Epoch, OwnCopy};
 use crate::log::{Contender, Locked, LogError, LogId, LogOptions, Waker};
-use crate::net::sites::Sites;
-use crate::net::{Listeners, Parts, Reactor, Watchdog, http, signals};
+use crate::net::{Listeners, Parts, Reactor, signals};
 use crate::tick::core::Tables;
 use crate::tick::follow::copier::{Copier, FollowOptions};
 use crate::tick::follow::own_copy::own_copy;
@@ -17,10 +16,11 @@ use crate::tick::forward::Forward;
 use crate::tick::globals::SharedGlobals;
 use crate::tick::plant::PlantOptions;
 use crate::tick::program::Logins;
+use crate::tick::standby::Standby;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Interval between attempts to open the log under the lease.
 const EVERY: Duration = Duration::from_millis(20);
@@ -141,18 +141,10 @@ pub(super) fn run(
     };
     let tenure = election.as_ref().map(|election| Arc::clone(election.tenure()));
     let lease = plant.lease.clone().zip(tenure);
-    let logins = (logins, has_secret);
-    let service = FollowService::new(copier, dir.clone(), codec, logins, lease, forward, Arc::clone(&end));
-    let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
-    reactor.set_sites(Sites::resolve(settings)?);
-    if settings.is_on(&options::METRICS_OPEN)? {
-        reactor.open_pages(http::OPEN);
-    }
-    if let Some(door) = door {
-        reactor.set_tls(door).map_err(CliError::failed)?;
-    }
-    reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
-    reactor.set_audit(audit);
+    let clients = Standby::new(codec, (logins, has_secret), forward);
+    let service = FollowService::new(copier, dir.clone(), clients, lease, Arc::clone(&end));
+    let reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
+    let reactor = prepared(reactor, settings, door, audit, &notifier)?;
     notifier.ready(&format!("following, listening on {port}"));
     if !settings.is_on(&options::QUIET)? {
         let mut out = std::io::stdout();

@@ -10,7 +10,7 @@ use crate::env::task::Every;
 use crate::log::{Active, Contender, Locked, LogError, LogOptions, Waker};
 use crate::net::sites::Sites;
 use crate::net::tls::Door;
-use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, signals};
+use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Service, Watchdog, http, signals};
 use crate::tick::core::Tables;
 use crate::tick::evaluation::Bounds;
 use crate::tick::forward::Forward;
@@ -18,6 +18,7 @@ use crate::tick::globals::{Globals, SharedGlobals};
 use crate::tick::logged_schema;
 use crate::tick::passive::{PassiveService, Waiting};
 use crate::tick::program::Logins;
+use crate::tick::standby::Standby;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -116,18 +117,10 @@ fn wait(
         }
         false => None,
     };
-    let logins = (logins, has_secret);
-    let service = PassiveService::new((waiting, tenure), lease, dir, codec, logins, forward, Arc::clone(&end));
-    let mut reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
-    reactor.set_sites(Sites::resolve(settings)?);
-    if settings.is_on(&options::METRICS_OPEN)? {
-        reactor.open_pages(http::OPEN);
-    }
-    if let Some(door) = door {
-        reactor.set_tls(door).map_err(CliError::failed)?;
-    }
-    reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
-    reactor.set_audit(audit);
+    let clients = Standby::new(codec, (logins, has_secret), forward);
+    let service = PassiveService::new((waiting, tenure), lease, dir, clients, Arc::clone(&end));
+    let reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
+    let reactor = prepared(reactor, settings, door, audit, &notifier)?;
     notifier.ready(&format!("passive, listening on {port}"));
     if !settings.is_on(&options::QUIET)? {
         let mut out = std::io::stdout();
@@ -146,6 +139,26 @@ fn wait(
             Ok(None)
         }
     }
+}
+
+/// Gives the event loop of a tickerplant that is not active what the settings say.
+pub(super) fn prepared<S: Service>(
+    mut reactor: Reactor<S>,
+    settings: &Settings,
+    door: Option<Arc<Door>>,
+    audit: Audit,
+    notifier: &Notifier,
+) -> Result<Reactor<S>, CliError> {
+    reactor.set_sites(Sites::resolve(settings)?);
+    if settings.is_on(&options::METRICS_OPEN)? {
+        reactor.open_pages(http::OPEN);
+    }
+    if let Some(door) = door {
+        reactor.set_tls(door).map_err(CliError::failed)?;
+    }
+    reactor.set_watchdog(Watchdog::new(notifier.clone(), Instant::now()));
+    reactor.set_audit(audit);
+    Ok(reactor)
 }
 
 /// Tells the service manager that the process lives while it opens the log.

@@ -6,14 +6,11 @@ use crate::election::Tenure;
 use crate::metrics::{self, Health, Id, Process, Snapshot};
 use crate::net::forward::Diverted;
 use crate::net::http::{self, Page};
-use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, signals};
+use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, signals};
 use crate::protocol::{LeaseState, Standing, TickState};
-use crate::tick::forward::Forward;
-use crate::tick::globals::SharedGlobals;
 use crate::tick::lease;
-use crate::tick::passive::asks_for_state;
-use crate::tick::program::{self, Logins};
-use proto::{Header, Limits, MessageKind, View};
+use crate::tick::standby::Standby;
+use proto::Header;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,14 +21,9 @@ use std::time::Instant;
 pub struct FollowService {
     pub copier: Copier,
     dir: PathBuf,
-    codec: Limits,
-    /// Decides on users by the owner's `.z.pw`, with the globals that it needs.
-    logins: Option<(Logins, Arc<SharedGlobals>)>,
-    has_secret: bool,
+    clients: Standby,
     /// URL of the lease, and the lease, if one decides who takes over.
     lease: Option<(String, Arc<Tenure>)>,
-    /// Hands clients through to the active tickerplant.
-    forward: Option<Forward>,
     /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
 }
@@ -40,13 +32,11 @@ impl FollowService {
     pub fn new(
         copier: Copier,
         dir: PathBuf,
-        codec: Limits,
-        (logins, has_secret): (Option<(Logins, Arc<SharedGlobals>)>, bool),
+        clients: Standby,
         lease: Option<(String, Arc<Tenure>)>,
-        forward: Option<Forward>,
         end: Arc<AtomicBool>,
     ) -> FollowService {
-        FollowService { copier, dir, codec, logins, has_secret, lease, forward, end }
+        FollowService { copier, dir, clients, lease, end }
     }
 
     fn state(&self) -> TickState {
@@ -92,7 +82,7 @@ impl FollowService {
         match self.copier.status.get().leader.as_str() {
             "" => "passive: this tickerplant follows another one, and has not found it yet".to_string(),
             leader => {
-                let unreached = self.forward.as_ref().and_then(Forward::unreached);
+                let unreached = self.clients.unreached();
                 let unreached = unreached.map(|why| format!(", and cannot be reached from here: {why}"));
                 format!("passive: this tickerplant follows {leader}{}", unreached.unwrap_or_default())
             }
@@ -118,36 +108,11 @@ impl FollowService {
         }
         words
     }
-
-    fn answer(&self, conn: ConnId, body: &[u8], header: &Header, ctl: &mut Control) {
-        let Some(request) = ctl.request() else {
-            let refusal = self.refusal();
-            // A client can cause one for each connection that it opens.
-            tracing::debug!(handle = conn.handle(), "async message rejected, connection closed: {refusal}");
-            return ctl.close(conn, refusal);
-        };
-        let asks = match View::parse(body, header.endian, &self.codec) {
-            Ok((view, used)) if used == body.len() => asks_for_state(&view),
-            Ok(_) => return ctl.reply(request, message::error(b"badmsg: bytes after the object")),
-            Err(error) => return ctl.no_object(conn, error),
-        };
-        if !asks {
-            return ctl.reply(request, message::error(self.refusal().as_bytes()));
-        }
-        let answer = message::message(MessageKind::Response, |writer| self.state().put(writer));
-        let answer = answer.unwrap_or_else(|error| message::error(error.to_string().as_bytes()));
-        ctl.reply(request, answer);
-    }
 }
 
 impl Service for FollowService {
     fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], _: &mut Control) -> Login {
-        let Some((logins, globals)) = &self.logins else { return Login::Admitted };
-        if program::is_cluster(user, self.has_secret) {
-            return Login::Admitted;
-        }
-        logins.submit(conn, user, password, globals.current());
-        Login::Later
+        self.clients.login(conn, user, password)
     }
 
     fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
@@ -155,9 +120,7 @@ impl Service for FollowService {
     }
 
     fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
-        if header.kind != MessageKind::Response {
-            self.answer(conn, body, header, ctl);
-        }
+        self.clients.answer(conn, (header, body), ctl, || self.refusal(), || self.state());
     }
 
     fn iteration_ended(&mut self, _: &mut Control) {}
@@ -167,26 +130,19 @@ impl Service for FollowService {
     fn closed(&mut self, _: ConnId, _: &CloseReason, _: &mut Control) {}
 
     fn diverts(&mut self, conn: ConnId) -> bool {
-        self.forward.as_ref().is_some_and(|forward| forward.dial(conn))
+        self.clients.diverts(conn)
     }
 
     fn take(&mut self, conn: ConnId, diverted: Option<Diverted>) {
-        if let Some(forward) = &self.forward {
-            forward.take(conn, diverted);
-        }
+        self.clients.take(conn, diverted);
     }
 
     fn forwarded(&self, ip: IpAddr) -> (usize, usize) {
-        self.forward.as_ref().map_or((0, 0), |forward| forward.open(ip))
+        self.clients.forwarded(ip)
     }
 
     fn woken(&mut self, ctl: &mut Control) {
-        while let Some((conn, admitted)) = self.logins.as_ref().and_then(|(logins, _)| logins.decided()) {
-            ctl.admit(conn, admitted);
-        }
-        while let Some((conn, is_reached)) = self.forward.as_mut().and_then(Forward::reached) {
-            ctl.divert(conn, is_reached);
-        }
+        self.clients.woken(ctl);
         if signals::is_asked(&self.end) || self.leads() || self.copier.status.get().failure.is_some() {
             ctl.stop();
         }
