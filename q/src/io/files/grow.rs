@@ -44,7 +44,7 @@ enum Form {
     List { ends: Vec<u64> },
     /// Symbols with a zero byte after each.
     Symbols,
-    /// Vectors of this type: their end offsets here, their items in the file beside.
+    /// Vectors of this type, as kdb+ before 3.6 wrote them: their end offsets here, their items in the file beside.
     Nested { t: i8 },
     /// A mapped list: this file holds the offsets of its items in the file `NAME#`.
     Mapped,
@@ -407,7 +407,7 @@ fn whole(context: &mut Context, column: &Column, rows: u64, new: &Vector) -> Hel
     let held = held.cut(0, usize::try_from(rows).unwrap_or(usize::MAX).min(held.len()));
     let all = Vector::from(if held.is_empty() { new.items.clone() } else { held.items.join(&new.items) });
     let packing = super::zipped::Packing::found(&column.path)?;
-    let parts = layout::column_parts(context, &all)?;
+    let parts = layout::parts(context, &all.into(), false)?;
     let mut packed = |plain: Vec<u8>| match packing {
         Some(packing) => packing.pack(context, &plain),
         None => Ok(plain),
@@ -434,7 +434,11 @@ fn mapped(context: &mut Context, path: &Path, new: &Vector, mut more: More) -> H
         known = layout::read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec();
     }
     let mut mapper = Mapper::after(start, &known, false);
-    let Some(references) = mapper.references(context, &Value::from(new.clone()).items())? else { return Ok(None) };
+    let items = match &new.items {
+        Items::List(items) => items.clone(),
+        _ => Value::from(new.clone()).items().into(),
+    };
+    let Some(references) = mapper.references(context, &items)? else { return Ok(None) };
     more.here = references;
     more.beside.push(Beside { at: size, bytes: mapper.objects });
     if !mapper.symbols.is_empty() {

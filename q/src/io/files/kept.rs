@@ -1,7 +1,7 @@
 //! Values stored in files as kdb+ stores them: one value in a file, or a table splayed over a directory.
 
 use super::layout;
-use super::layout::{column_parts, encoded, parts, read, read_column};
+use super::layout::{encoded, parts, read, read_column};
 use super::zipped::Packing;
 use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
 use crate::io::wire;
@@ -72,7 +72,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
         }
         let file = name_path(path, *name);
         let packing = manner.packing(context, &file, *name)?;
-        let parts = column_parts(context, column)?;
+        let parts = parts(context, &column.clone().into(), false)?;
         let count = parts.beside.len();
         write_parts(context, &file, parts, packing)?;
         remove_beside(&file, count)?;

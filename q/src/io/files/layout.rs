@@ -11,6 +11,7 @@ use crate::runtime::error::QError;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::enums;
+use columns::sys::shared::Shared;
 use columns::table::symbol::{intern, text};
 pub(super) use columns::table::wire::attribute;
 use columns::table::wire::attribute_code;
@@ -69,14 +70,6 @@ pub(super) fn parts(context: &mut Context, y: &Value, maps_within: bool) -> std:
 /// Whether this is the file of a mapped list.
 pub(super) fn is_mapped(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xfd, 0x20]) && bytes.get(MAPPED_AT..TAIL_AT + 3) == Some(&[1, MAPPED_LISTS.cast_unsigned()])
-}
-
-/// Returns the files of a column of a splayed table.
-pub(super) fn column_parts(context: &mut Context, column: &Vector) -> std::result::Result<Parts, QError> {
-    match nested_files(column)? {
-        Some([own, items]) => Ok(Parts { own, beside: vec![items] }),
-        None => parts(context, &column.clone().into(), false),
-    }
 }
 
 /// Returns the bytes of a value in one file.
@@ -154,20 +147,6 @@ fn simple_head(t: u8, attr: u8, count: usize) -> Vec<u8> {
     let mut out = vec![0xfe, 0x20, t, attr, 0, 0, 0, 0];
     out.extend_from_slice(&(count as u64).to_le_bytes());
     out
-}
-
-/// The two files of a column whose items are vectors of one simple type, such as strings: kdb+ maps these, and appends cost what
-/// is new. `None` for other columns.
-fn nested_files(column: &Vector) -> std::result::Result<Option<[Vec<u8>; 2]>, QError> {
-    let Items::List(items) = &column.items else { return Ok(None) };
-    let t = match items.first() {
-        Some(Value::Vector(first)) if is_simple(first.items.type_number()) => first.items.type_number(),
-        _ => return Ok(None),
-    };
-    let Some([ends, items]) = nested_bytes(t, &column.items, 0)? else { return Ok(None) };
-    let mut out = simple_head(NESTED.saturating_add_signed(t), 0, column.len());
-    out.extend(ends);
-    Ok(Some([out, items]))
 }
 
 /// End offsets of vectors, counted from `start`, and their items; `None` if these are not all vectors of type `t`.
@@ -369,8 +348,8 @@ fn references(context: &mut Context, path: &Path, body: &[u8]) -> Result {
         true => read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec(),
         false => Vec::new(),
     };
-    let mut objects = bytes_of(context, &objects)?;
-    objects.drain(..PAGE_BYTES.min(objects.len()));
+    let objects = Shared::from(bytes_of(context, &objects)?);
+    let objects = objects.cut(PAGE_BYTES.min(objects.len())..objects.len());
     mapped::list(context, &mapped::Heap { objects, symbols }, body)
 }
 

@@ -8,9 +8,11 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::{Result, type_error};
+use columns::sys::shared::Shared;
 use columns::table::wire::attribute;
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
+use std::ops::Range;
 
 /// Bytes before the items of an object, and what their number is a multiple of.
 pub(super) const HEAD_BYTES: usize = 16;
@@ -39,7 +41,7 @@ const SHORT_INDEX: usize = 4;
 
 /// The objects after the head of their file, and the symbols in them.
 pub(super) struct Heap {
-    pub objects: Vec<u8>,
+    pub objects: Shared<u8>,
     pub symbols: Vec<Sym>,
 }
 
@@ -54,8 +56,9 @@ fn damaged() -> QError {
 
 impl Heap {
     fn list(&self, context: &mut Context, references: &[u8]) -> Result {
-        let mut items = Vec::new();
-        for reference in references.as_chunks().0 {
+        let references = references.as_chunks().0;
+        let mut items = Vec::with_capacity(references.len());
+        for reference in references {
             let at = usize::try_from(u64::from_le_bytes(*reference) & OFFSET).map_err(|_| damaged())?;
             items.push(self.object(context, at)?);
         }
@@ -63,32 +66,42 @@ impl Heap {
     }
 
     fn object(&self, context: &mut Context, at: usize) -> Result {
-        context.tick()?;
         context.enter()?;
         let rest = self.objects.get(at..).unwrap_or_default();
         match rest {
             [OBJECT, _, t, attr, ..] => {
                 let count = usize::try_from(number::<8>(rest, 8)).map_err(|_| damaged())?;
-                self.whole(context, *t as i8, attribute(*attr), count, rest.get(HEAD_BYTES..).unwrap_or_default())
+                self.whole(context, t.cast_signed(), attribute(*attr), count, at + HEAD_BYTES)
             }
-            [head, count, items @ ..] if *head > SHORT => {
+            [head, count, ..] if *head > SHORT => {
                 let t = (*head - SHORT).cast_signed();
-                self.items(t, Attr::None, usize::from(*count), SHORT_INDEX, items)
+                self.items(t, Attr::None, usize::from(*count), SHORT_INDEX, at + 2)
             }
-            [head, items @ ..] if *head < SHORT => {
+            [head, ..] if *head < SHORT => {
                 let t = (SHORT - *head).cast_signed();
-                Ok(self.items(t, Attr::None, 1, SHORT_INDEX, items)?.at(0))
+                Ok(self.items(t, Attr::None, 1, SHORT_INDEX, at + 1)?.at(0))
             }
             _ => Err(QError::with("nyi", "mapped lists with items of this kind")),
         }
     }
 
-    fn whole(&self, context: &mut Context, t: i8, attr: Attr, count: usize, body: &[u8]) -> Result {
-        let references = |count: usize| count.checked_mul(8).and_then(|end| body.get(..end)).ok_or_else(damaged);
+    /// So many bytes of the objects.
+    fn bytes(&self, from: usize, count: usize, width: usize) -> std::result::Result<Range<usize>, QError> {
+        let end = count.checked_mul(width).and_then(|bytes| from.checked_add(bytes));
+        end.filter(|end| *end <= self.objects.len()).map(|end| from..end).ok_or_else(damaged)
+    }
+
+    fn references(&self, from: usize, count: usize) -> std::result::Result<&[u8], QError> {
+        let within = self.bytes(from, count, 8)?;
+        self.objects.get(within).ok_or_else(damaged)
+    }
+
+    /// Reads an object whose head is before `from`.
+    fn whole(&self, context: &mut Context, t: i8, attr: Attr, count: usize, from: usize) -> Result {
         match t {
-            LIST => self.list(context, references(count)?),
+            LIST => self.list(context, self.references(from, count)?),
             types::TABLE | types::DICT => {
-                let parts = self.list(context, references(2)?)?;
+                let parts = self.list(context, self.references(from, 2)?)?;
                 let (keys, values) = (parts.at(0), parts.at(1));
                 if t == types::DICT {
                     return match keys.count() == values.count() {
@@ -105,16 +118,21 @@ impl Heap {
                     false => Err(damaged()),
                 }
             }
-            _ => self.items(t, attr, count, 8, body),
+            _ => self.items(t, attr, count, 8, from),
         }
     }
 
     /// Reads a vector of `count` items. A symbol is a position in the list of symbols, `index` bytes wide.
-    fn items(&self, t: i8, attr: Attr, count: usize, index: usize, body: &[u8]) -> Result {
+    fn items(&self, t: i8, attr: Attr, count: usize, index: usize, from: usize) -> Result {
         let is_symbols = matches!(t, types::SYMBOL | types::ENUM);
         let each =
             if is_symbols { index } else { width(t).and_then(|w| usize::try_from(w).ok()).ok_or_else(type_error)? };
-        let body = count.checked_mul(each).and_then(|end| body.get(..end)).ok_or_else(damaged)?;
+        let within = self.bytes(from, count, each)?;
+        if t == types::CHAR {
+            // Strings share the bytes of the file, of which they are most.
+            return Ok(Vector { attr, items: Items::Char(self.objects.cut(within)) }.into());
+        }
+        let body = self.objects.get(within).ok_or_else(damaged)?;
         if !is_symbols {
             return vector(t, attr, count, body);
         }

@@ -9,6 +9,7 @@ use crate::runtime::error::QError;
 use columns::table::wire::attribute_code;
 use columns::table::{Attr, Dict, Items, Sym, Value, Vector};
 use proto::types;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 type Held<T> = std::result::Result<T, QError>;
@@ -94,7 +95,10 @@ impl Mapper {
             }
             Value::Vector(Vector { items: Items::Sym(names), attr }) => (self.names(names, *attr)?, true),
             Value::Vector(v) if is_simple(v.items.type_number()) => {
-                let bytes = payload(value, VECTOR_HEAD)?;
+                let bytes = match &v.items {
+                    Items::Char(text) => Cow::Borrowed(&text[..]),
+                    _ => Cow::Owned(payload(value, VECTOR_HEAD)?),
+                };
                 match (v.attr, u8::try_from(v.len())) {
                     (Attr::None, Ok(count)) if bytes.len() <= SHORT_BYTES => {
                         (self.short(&[head_of(v.items.type_number()), count], &bytes), true)
