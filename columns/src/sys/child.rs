@@ -1,10 +1,13 @@
 //! Child processes that end with their parent, or with the work that needs them.
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Makes `command` start in its own process group, so that Ctrl-C at a terminal reaches only the parent, and has the
@@ -69,8 +72,8 @@ pub fn output(command: &mut Command, mut goes_on: impl FnMut(usize) -> bool) -> 
 
 fn take_output(child: &mut Child, goes_on: &mut impl FnMut(usize) -> bool) -> io::Result<Option<Output>> {
     let (mut out, mut error) = (child.stdout.take(), child.stderr.take());
-    out.as_ref().map(|pipe| blocks(pipe, false)).transpose()?;
-    error.as_ref().map(|pipe| blocks(pipe, false)).transpose()?;
+    out.as_ref().map(never_blocks).transpose()?;
+    error.as_ref().map(never_blocks).transpose()?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut look = LOOK_FIRST;
     loop {
@@ -98,24 +101,69 @@ fn take_output(child: &mut Child, goes_on: &mut impl FnMut(usize) -> bool) -> io
 
 /// Reads what a pipe holds now. Processes that the child has left in the background may write to it later: that is read and dropped, because
 /// a closed pipe would end them.
-fn take_rest<R: Read + AsFd + Send + 'static>(mut pipe: Option<R>, held: &mut Vec<u8>) -> io::Result<()> {
+fn take_rest<R: Read + AsFd + Into<OwnedFd>>(mut pipe: Option<R>, held: &mut Vec<u8>) -> io::Result<()> {
     let waiting = pipe.as_ref().map(rustix::io::ioctl_fionread).transpose()?.unwrap_or(0);
     let end = held.len().saturating_add(usize::try_from(waiting).unwrap_or(usize::MAX));
     while pipe.is_some() && held.len() < end {
         take_part(&mut pipe, held)?;
     }
     take_part(&mut pipe, held)?;
-    let Some(mut open) = pipe else { return Ok(()) };
-    blocks(&open, true)?;
-    let drain = super::stack::thread("drain".into()).spawn(move || io::copy(&mut open, &mut io::sink()));
-    drain.map(drop)
+    let Some(open) = pipe else { return Ok(()) };
+    drain(open.into())
 }
 
-fn blocks(pipe: &impl AsFd, waits: bool) -> io::Result<()> {
+/// Reads a pipe to its end and drops what it holds, on one thread for all of them.
+fn drain(pipe: OwnedFd) -> io::Result<()> {
+    static PIPES: Mutex<Option<Drain>> = Mutex::new(None);
+    let mut drain = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
+    let drain = match &mut *drain {
+        Some(drain) => drain,
+        none => none.insert(Drain::start()?),
+    };
+    drain.new.send(pipe).map_err(|_| io::ErrorKind::BrokenPipe)?;
+    rustix::io::write(&drain.wake, &[0]).map(drop).map_err(io::Error::from)
+}
+
+/// The thread that drains pipes.
+struct Drain {
+    new: Sender<OwnedFd>,
+    /// A byte written here makes the thread look for new pipes.
+    wake: OwnedFd,
+}
+
+impl Drain {
+    fn start() -> io::Result<Drain> {
+        let (new, pipes) = channel();
+        let (woken, wake) = io::pipe()?;
+        super::stack::thread("drain".into()).spawn(move || drain_all(woken.into(), &pipes))?;
+        Ok(Drain { new, wake: wake.into() })
+    }
+}
+
+/// Reads every pipe that has bytes. The first one wakes the thread for pipes that are new.
+fn drain_all(woken: OwnedFd, new: &Receiver<OwnedFd>) {
+    let mut pipes = vec![woken];
+    let mut part = [0; 1 << 14];
+    loop {
+        let mut polled: Vec<PollFd<'_>> = pipes.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+        match rustix::event::poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // The kernel has no memory for it at this moment.
+            Err(_) => std::thread::sleep(LOOK_LAST),
+        }
+        let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut ready = ready.into_iter();
+        pipes.retain(|pipe| {
+            let ends = |read| !matches!(read, Ok(1..) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR));
+            !ready.next().unwrap_or(false) || !ends(rustix::io::read(pipe, &mut part))
+        });
+        pipes.extend(new.try_iter());
+    }
+}
+
+fn never_blocks(pipe: &impl AsFd) -> io::Result<()> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    let mut flags = fcntl_getfl(pipe)?;
-    flags.set(OFlags::NONBLOCK, !waits);
-    Ok(fcntl_setfl(pipe, flags)?)
+    Ok(fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?)
 }
 
 /// Reads what a pipe holds now, at most 16 KiB. Sets `pipe` to `None` at its end.
@@ -182,6 +230,29 @@ mod tests {
             std::thread::yield_now();
         }
         std::fs::remove_file(mark).expect("it was written");
+    }
+
+    #[test]
+    fn processes_in_the_background_share_one_thread_that_drains_them() {
+        let threads = || {
+            let tasks = std::fs::read_dir("/proc/self/task").expect("the threads of this process").flatten();
+            let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+            names.filter(|name| name.trim() == "drain").count()
+        };
+        let mark = std::env::temp_dir().join(format!("elastick-drain-{}", std::process::id()));
+        // More than a pipe holds: it ends only if somebody reads it.
+        let text = format!("(head -c 300000 /dev/zero; echo > {0}) & (sleep 2) & echo now", mark.display());
+        for _ in 0..3 {
+            assert_eq!(
+                output(&mut shell(&text), |_| true).expect("it runs").expect("its end").stdout.last(),
+                Some(&b'\n')
+            );
+            while !mark.exists() {
+                std::thread::yield_now();
+            }
+            std::fs::remove_file(&mark).expect("it was written");
+        }
+        assert_eq!(threads(), 1);
     }
 
     #[test]

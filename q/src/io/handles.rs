@@ -357,8 +357,8 @@ enum Holds {
     Symbols,
     /// A vector of this fixed-width type, as in memory.
     Items(i8),
-    /// What bytes at the end would damage: compressed, nested, mapped or enumerated items.
-    Other,
+    /// Compressed, nested, mapped or enumerated items, which bytes at the end would damage.
+    Compound,
 }
 
 impl Holds {
@@ -369,8 +369,10 @@ impl Holds {
             Ok(()) => match head[..] {
                 [0xff, 0x01, 11, ..] => Holds::Symbols,
                 [0xfe, 0x20, t @ 1..=19, ..] => Holds::Items(t as i8),
-                [0xfd, 0x20, ..] | [0xfe, ..] => Holds::Other,
-                _ if head == *b"kxzipped" => Holds::Other,
+                [0xfd, 0x20, 0, 0, 0, 0, 0, 0] | [0xfe, 0x20, 77..=96, ..] => Holds::Compound,
+                // The name of a domain, as before kdb+ 3.6. Other programs' files may begin with this byte, as text in UTF-16 does.
+                [0xfe, b'A'..=b'Z' | b'a'..=b'z' | b'.', ..] => Holds::Compound,
+                _ if head == *b"kxzipped" => Holds::Compound,
                 _ => Holds::Plain,
             },
             Err(_) => Holds::Plain,
@@ -390,7 +392,7 @@ fn write(file: &mut std::fs::File, holds: Holds, handle: i64, message: &Value) -
     };
     let number = message.type_number().unsigned_abs() as i8;
     match (holds, message) {
-        (Holds::Other, _) => return Err(QError::with("type", "append to this file by its name, with upsert")),
+        (Holds::Compound, _) => return Err(QError::with("type", "append to this file by its name, with upsert")),
         (Holds::Items(t), _) if t != number => return Err(QError::named("type")),
         (Holds::Symbols, Value::Sym(_)) => line(&in_memory(message)?),
         (Holds::Symbols, other) if other.as_symbols().is_some() => line(&in_memory(message)?),

@@ -393,9 +393,19 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
     let noted = folder.join(APPENDING);
     super::reach::check_change(context, &noted)?;
     std::fs::write(&noted, there.to_string()).map_err(|e| refused(&noted, &e))?;
-    write_all(context, &columns, there, &all)?;
+    let done = write_all(context, &columns, there, &all);
+    if done.is_err() && columns.iter().all(|c| has_items(context, c, there)) {
+        // The table is as it was. The error reported is the first one.
+        drop(std::fs::remove_file(&noted));
+    }
+    done?;
     std::fs::remove_file(&noted).map_err(|e| refused(&noted, &e))?;
     Ok(true)
+}
+
+/// Whether the file of a column has so many items.
+fn has_items(context: &mut Context, column: &Column, rows: u64) -> bool {
+    Column::of_table(context, column.path.clone()).is_ok_and(|found| found.items == rows)
 }
 
 /// Bytes of a column that is written as a whole: one of another form, type or compression.
@@ -482,10 +492,10 @@ fn write_all(context: &mut Context, columns: &[Column], rows: u64, all: &[More])
     }
     let done = written(context, columns, &mut open, rows, all);
     if done.is_err() {
-        for (column, file) in columns.iter().zip(&open) {
+        for (column, file) in columns.iter().zip(&mut open) {
             if let (Some(file), false) = (file, matches!(column.form, Form::Symbols)) {
-                // The error reported is the first one; the heads still have the old counts.
-                drop(file.set_len(column.length(rows)));
+                // The error reported is the first one.
+                drop(file.set_len(column.length(rows)).and_then(|()| column.write_count(file, rows)));
             }
         }
     }

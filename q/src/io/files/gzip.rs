@@ -33,7 +33,10 @@ pub(crate) fn gz(context: &mut Context, x: Value) -> Result {
         if read == 0 {
             return Ok(like(out, &x));
         }
-        context.reserve(out.len().saturating_add(read))?;
+        if out.capacity() - out.len() < read {
+            // The vector doubles.
+            context.reserve(out.len().max(read))?;
+        }
         out.extend_from_slice(part.get(..read).unwrap_or_default());
     }
 }

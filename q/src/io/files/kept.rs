@@ -57,9 +57,10 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
         let parts = parts(context, y, false)?;
         let packing = manner.packing(context, path, Sym::NULL)?;
         let beside = parts.beside.len();
+        // Without a list of several files now or before, files of these names are somebody's.
+        let owns_beside = beside > 0 || layout::has_beside(path);
         write_parts(context, path, parts, packing)?;
-        // The symbols of an earlier list; other files of these names may be somebody's.
-        return if beside > 0 { remove_beside(path, beside) } else { Ok(()) };
+        return if owns_beside { remove_beside(path, beside) } else { Ok(()) };
     }
     let Value::Table(t) = y else { return Err(type_error()) };
     super::reach::check(context, path)?;

@@ -17,6 +17,7 @@ pub(super) use columns::table::wire::attribute;
 use columns::table::wire::attribute_code;
 use columns::table::{Attr, Items, Sym, Value, Vector};
 use proto::{View, types};
+use std::io::Read;
 use std::path::Path;
 
 /// Bytes before the items of a simple vector: magic, type, attribute, count.
@@ -70,6 +71,13 @@ pub(super) fn parts(context: &mut Context, y: &Value, maps_within: bool) -> std:
 /// Whether this is the file of a mapped list.
 pub(super) fn is_mapped(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xfd, 0x20]) && bytes.get(MAPPED_AT..TAIL_AT + 3) == Some(&[1, MAPPED_LISTS.cast_unsigned()])
+}
+
+/// Whether a path is the file of a list whose items are in files beside it.
+pub(super) fn has_beside(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(PAGE_BYTES as u64).read_to_end(&mut head));
+    read.is_ok() && (is_mapped(&head) || matches!(&head[..], [0xfe, 0x20, NESTED..=u8::MAX, ..]))
 }
 
 /// Returns the bytes of a value in one file.

@@ -3,6 +3,7 @@
 
 mod codecs;
 pub(crate) mod database;
+mod domain;
 mod fixed;
 mod grow;
 mod gzip;
@@ -23,13 +24,13 @@ use crate::runtime::host::Made;
 use crate::runtime::paths::check;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::verbs::above::Evaluate;
 use columns::table::symbol::{intern, text as name_text};
 use columns::table::{Attr, Items, Sym, Value, Vector};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 pub(crate) use database::table_of;
+pub(crate) use domain::extend_domain;
 pub(crate) use gzip::gz;
 pub(crate) use kept::{dsave, load_name, replay, rload, rsave, save, script};
 pub(crate) use load::{binary, delimited};
@@ -386,71 +387,4 @@ fn found(context: &mut Context, path: &std::path::Path) -> Result {
     let value = kept::get(context, path)?;
     context.host.makes_code(Made::Value(&value))?;
     Ok(value)
-}
-
-/// `` `:file?y ``: enumerates over the symbols of a file, to which missing ones are appended. Assigns all of them to the variable of that
-/// name, in place of its former value.
-pub(crate) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Result {
-    let path = path(context, &Value::Sym(file))?;
-    let name = path.file_name().map(std::os::unix::ffi::OsStrExt::as_bytes).unwrap_or_default();
-    let name = intern(name).map_err(QError::from)?;
-    if path.exists() {
-        let (tagged, before) = extended(context, &path, name, &y)?;
-        if context.global(name)?.count() == before {
-            return Ok(tagged);
-        }
-    }
-    // Another process may add symbols as well: what is there is read again once it has done so.
-    reach::check_change(context, &path)?;
-    let _locked = locked(context, &path)?;
-    let (tagged, before) = extended(context, &path, name, &y)?;
-    let all = context.global(name)?;
-    // The names that are there stay in place: a crash loses none of them.
-    let new = all.clone().into_vector().ok_or_else(type_error)?.cut(before, all.count());
-    if new.is_empty() && before > 0 {
-        return Ok(tagged);
-    }
-    if zipped::Packing::found(&path)?.is_some() {
-        return Err(QError::with("no append to zipped enums", path.display().to_string()));
-    }
-    if before == 0 || !grow::append_items(context, &path, &new.into())? {
-        kept::set(context, &path, &all, &kept::Manner::All(None))?;
-    }
-    Ok(tagged)
-}
-
-/// Enumerates over the symbols of a file, in the variable of its name only; returns how many symbols the file has, too.
-fn extended(
-    context: &mut Context,
-    path: &std::path::Path,
-    name: Sym,
-    y: &Value,
-) -> std::result::Result<(Value, usize), QError> {
-    let is_new = std::fs::metadata(path).map_or(true, |found| found.len() == 0);
-    let known = if is_new { Value::symbols(Vec::new()) } else { kept::get(context, path)? };
-    let before = known.count();
-    context.set_global(name, known)?;
-    Ok((crate::verbs::enums::extend(context, name, y.clone())?, before))
-}
-
-/// Opens a file that one process at a time may extend, and waits for it; the file is created if it is not there.
-fn locked(context: &mut Context, path: &std::path::Path) -> std::result::Result<std::fs::File, QError> {
-    /// Time between two attempts.
-    const PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|e| refused(path, &e))?;
-    }
-    let open = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-    let file = open.map_err(|e| refused(path, &e))?;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(std::fs::TryLockError::WouldBlock) => {
-                context.check()?;
-                std::thread::sleep(PAUSE);
-            }
-            // A file system without locks.
-            Err(std::fs::TryLockError::Error(_)) => return Ok(file),
-        }
-    }
 }
