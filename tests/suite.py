@@ -6,7 +6,7 @@
 
 Most of these tests wait for processes rather than compute, so running them side by side saves minutes even on two cores. What
 a class printed is shown whole when it has ended, and again at the end for those that failed. The classes that took longest in the
-last run start first, so that none of them runs alone at the end.
+last run start first, so that none of them runs alone at the end; without a last run those that say that they are long (TAKES_S).
 """
 
 import argparse
@@ -22,6 +22,8 @@ import time
 import unittest
 
 TESTS = pathlib.Path(__file__).parent
+# Seconds that a class counts for that has never passed here and does not say what it takes.
+UNKNOWN_S = 30
 # Seconds that each class took when it last passed.
 TIMES = TESTS.parent / "target" / "suite-times.json"
 RAN = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
@@ -29,11 +31,11 @@ SKIPPED = re.compile(r"^.* \.\.\. skipped .*$", re.MULTILINE)
 
 
 def classes(suite, patterns):
-    """unittest names of the suite's test classes with a selected test; those that took longest first, before them new ones by size."""
+    """unittest names of the suite's test classes with a selected test: the longest first, those of which nothing is known by size."""
     sys.path.insert(0, str(TESTS))
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns] or None
-    found = {}
+    found, times = {}, last_times()
 
     def collect(tests):
         for test in tests:
@@ -43,12 +45,13 @@ def classes(suite, patterns):
                 raise test._exception
             else:
                 kind = type(test)
+                name = f"{kind.__module__}.{kind.__qualname__}"
                 source = pathlib.Path(sys.modules[kind.__module__].__file__)
-                found[f"{kind.__module__}.{kind.__qualname__}"] = source.stat().st_size
+                seconds = times.get(name, getattr(kind, "TAKES_S", UNKNOWN_S))
+                found[name] = (-seconds, -source.stat().st_size, name)
 
     collect(loader.discover(str(TESTS / suite), top_level_dir=str(TESTS)))
-    times = last_times()
-    return sorted(found, key=lambda name: (-times.get(name, float("inf")), -found[name], name))
+    return sorted(found, key=found.get)
 
 
 def last_times():

@@ -104,6 +104,8 @@ class Permissions(Surge):
 
 
 class Limits(Surge):
+    TAKES_S = 70
+
     def test_a_group_at_its_maximum_refuses_visibly_and_goes_on_when_it_is_raised(self):
         group, live = self.first_node(maximum=1)
         self.fill_up()

@@ -16,6 +16,8 @@ from .cloud.scene import binary
 
 
 class Copies(CopiesScene):
+    TAKES_S = 230
+
     def lease_tool(self, *arguments):
         command = [binary(), "lease", *arguments]
         return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, env={**os.environ, **self.environment})

@@ -14,6 +14,8 @@ from .cloud.swift_scene import SwiftLeaseScene
 
 
 class Pair(SwiftLeaseScene):
+    TAKES_S = 80
+
     def test_one_is_active_and_the_record_is_metadata_with_an_end(self):
         (_, port), (_, other), feed = self.pair()
         self.publish(feed)

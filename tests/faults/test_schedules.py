@@ -17,6 +17,8 @@ SEEDS = [int(seed) for seed in os.environ.get("ELASTICK_SEEDS", "1 2 3 4 5 6 7 8
 
 @unittest.skipUnless(points.binary(), f"{points.BUILT} is not built; tests/run builds it, or set ELASTICK_POINTS_BIN")
 class Schedules(Play):
+    TAKES_S = 60
+
     def test_nothing_acknowledged_is_lost_or_held_twice(self):
         listed = points.listed()
         for seed in SEEDS:
