@@ -150,9 +150,10 @@ fn pieces(x: &Value) -> Result {
 /// text into statements at the tokens that are one line end.
 fn push_blanks(mut gap: &[u8], out: &mut Vec<Value>) {
     while !gap.is_empty() {
+        // Only what begins a comment is searched for its end.
         let is_comment = gap.iter().take(2).any(|c| *c == b'/');
-        let line = gap.iter().skip(1).position(|c| *c == b'\n').map_or(gap.len(), |end| end + 1);
-        let (token, rest) = gap.split_at(if is_comment { line } else { 1 });
+        let line = || gap.iter().skip(1).position(|c| *c == b'\n').map_or(gap.len(), |end| end + 1);
+        let (token, rest) = gap.split_at(if is_comment { line() } else { 1 });
         out.push(Value::chars(token));
         gap = rest;
     }

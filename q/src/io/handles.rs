@@ -67,7 +67,8 @@ pub trait Peer: Send + Sync {
     /// Closes the connection.
     fn cut(&mut self) {}
 
-    /// Protocol, `q` for IPC, `w` for WebSocket, or `h` for HTTP, whose connection lasts for one request only, and family, `t` for TCP or `u` for a Unix socket: `-38!`.
+    /// What `-38!` says: the protocol, `q` for IPC, `w` for WebSocket, or `h` for HTTP, whose connection lasts for one request only; and the family,
+    /// `t` for TCP or `u` for a Unix socket.
     fn socket(&self) -> [u8; 2] {
         *b"qt"
     }
@@ -369,7 +370,7 @@ impl Holds {
             Ok(()) => match head[..] {
                 [0xff, 0x01, 11, ..] => Holds::Symbols,
                 [0xfe, 0x20, t @ 1..=19, ..] => Holds::Items(t as i8),
-                [0xfd, 0x20, 0, 0, 0, 0, 0, 0] | [0xfe, 0x20, 77..=96, ..] => Holds::Compound,
+                [0xfd, 0x20, 0, 0, 0, 0, 0, 0] | [0xfe, 0x20, 77..=u8::MAX, ..] => Holds::Compound,
                 // The name of a domain, as before kdb+ 3.6. Other programs' files may begin with this byte, as text in UTF-16 does.
                 [0xfe, b'A'..=b'Z' | b'a'..=b'z' | b'.', ..] => Holds::Compound,
                 _ if head == *b"kxzipped" => Holds::Compound,

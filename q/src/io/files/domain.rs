@@ -94,15 +94,13 @@ fn locked(context: &mut Context, path: &Path) -> Held<File> {
         let file = open.map_err(|e| refused(path, &e))?;
         match file.try_lock() {
             Ok(()) if is_at(&file, path) => return Ok(file),
-            // Its last owner has removed it.
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                context.check()?;
-                thread::sleep(PAUSE);
-            }
+            // Its last owner has removed it; or another process has it.
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
             // A file system without locks.
             Err(TryLockError::Error(_)) => return Ok(file),
         }
+        context.check()?;
+        thread::sleep(PAUSE);
     }
 }
 

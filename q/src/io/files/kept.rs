@@ -58,7 +58,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
         let packing = manner.packing(context, path, Sym::NULL)?;
         let beside = parts.beside.len();
         // Without a list of several files now or before, files of these names are somebody's.
-        let owns_beside = beside > 0 || layout::has_beside(path);
+        let owns_beside = beside > 0 || layout::has_beside(context, path);
         write_parts(context, path, parts, packing)?;
         return if owns_beside { remove_beside(path, beside) } else { Ok(()) };
     }

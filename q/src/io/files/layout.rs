@@ -11,7 +11,6 @@ use crate::runtime::error::QError;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::enums;
-use columns::sys::shared::Shared;
 use columns::table::symbol::{intern, text};
 pub(super) use columns::table::wire::attribute;
 use columns::table::wire::attribute_code;
@@ -73,11 +72,14 @@ pub(super) fn is_mapped(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xfd, 0x20]) && bytes.get(MAPPED_AT..TAIL_AT + 3) == Some(&[1, MAPPED_LISTS.cast_unsigned()])
 }
 
-/// Whether a path is the file of a list whose items are in files beside it.
-pub(super) fn has_beside(path: &Path) -> bool {
+/// Whether a path is the file of a list whose items are in files beside it, also if it is compressed.
+pub(super) fn has_beside(context: &mut Context, path: &Path) -> bool {
     let mut head = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(PAGE_BYTES as u64).read_to_end(&mut head));
-    read.is_ok() && (is_mapped(&head) || matches!(&head[..], [0xfe, 0x20, NESTED..=u8::MAX, ..]))
+    if read.is_ok() && matches!(zipped::plain_bytes(path), Ok(Some(_))) {
+        head = bytes_of(context, path).unwrap_or_default();
+    }
+    is_mapped(&head) || matches!(&head[..], [0xfe, 0x20, NESTED..=u8::MAX, ..])
 }
 
 /// Returns the bytes of a value in one file.
@@ -356,9 +358,9 @@ fn references(context: &mut Context, path: &Path, body: &[u8]) -> Result {
         true => read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec(),
         false => Vec::new(),
     };
-    let objects = Shared::from(bytes_of(context, &objects)?);
-    let objects = objects.cut(PAGE_BYTES.min(objects.len())..objects.len());
-    mapped::list(context, &mapped::Heap { objects, symbols }, body)
+    let mut objects = bytes_of(context, &objects)?;
+    objects.drain(..PAGE_BYTES.min(objects.len()));
+    mapped::list(context, &mapped::Heap::new(objects, symbols), body)
 }
 
 /// Bytes of a file, decompressed.

@@ -12,6 +12,7 @@ use columns::sys::shared::Shared;
 use columns::table::wire::attribute;
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 /// Bytes before the items of an object, and what their number is a multiple of.
@@ -39,10 +40,15 @@ pub(super) fn head_of(t: i8) -> u8 {
 /// Bytes of a symbol's position in an object without a head.
 const SHORT_INDEX: usize = 4;
 
+/// Bytes of the parts that strings are cut out of. A string that is kept keeps its part.
+const PART_BYTES: usize = 1 << 16;
+
 /// The objects after the head of their file, and the symbols in them.
 pub(super) struct Heap {
-    pub objects: Shared<u8>,
-    pub symbols: Vec<Sym>,
+    objects: Vec<u8>,
+    /// Copies of the objects for strings, made when the first string of each is read.
+    parts: Vec<OnceCell<Shared<u8>>>,
+    symbols: Vec<Sym>,
 }
 
 /// The list whose references are these bytes.
@@ -55,6 +61,26 @@ fn damaged() -> QError {
 }
 
 impl Heap {
+    pub fn new(objects: Vec<u8>, symbols: Vec<Sym>) -> Heap {
+        let parts = objects.len().div_ceil(PART_BYTES);
+        Heap { objects, parts: (0..parts).map(|_| OnceCell::new()).collect(), symbols }
+    }
+
+    /// Bytes of a string: short ones share those of their part.
+    fn chars(&self, within: Range<usize>) -> Shared<u8> {
+        let bytes = self.objects.get(within.clone()).unwrap_or_default();
+        let (at, from) = (within.start / PART_BYTES, within.start % PART_BYTES);
+        match self.parts.get(at) {
+            Some(part) if from + bytes.len() <= PART_BYTES && !bytes.is_empty() => {
+                let start = at * PART_BYTES;
+                let end = self.objects.len().min(start + PART_BYTES);
+                let part = part.get_or_init(|| self.objects.get(start..end).unwrap_or_default().to_vec().into());
+                part.cut(from..from + bytes.len())
+            }
+            _ => bytes.to_vec().into(),
+        }
+    }
+
     fn list(&self, context: &mut Context, references: &[u8]) -> Result {
         let references = references.as_chunks().0;
         let mut items = Vec::with_capacity(references.len());
@@ -129,8 +155,7 @@ impl Heap {
             if is_symbols { index } else { width(t).and_then(|w| usize::try_from(w).ok()).ok_or_else(type_error)? };
         let within = self.bytes(from, count, each)?;
         if t == types::CHAR {
-            // Strings share the bytes of the file, of which they are most.
-            return Ok(Vector { attr, items: Items::Char(self.objects.cut(within)) }.into());
+            return Ok(Vector { attr, items: Items::Char(self.chars(within)) }.into());
         }
         let body = self.objects.get(within).ok_or_else(damaged)?;
         if !is_symbols {
