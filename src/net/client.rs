@@ -119,6 +119,14 @@ impl WriteHalf {
         Ok(self.socket.write_all(messages)?)
     }
 
+    /// As [`WriteHalf::send`], until `by` or Ctrl-C.
+    ///
+    /// # Errors
+    /// As [`WriteHalf::send`]; after `Timeout` the connection is unusable.
+    pub fn send_by(&mut self, messages: &[u8], by: Option<Instant>) -> Result<(), ClientError> {
+        Ok(self.socket.write_by(messages, by)?)
+    }
+
     /// As [`WriteHalf::send`] before a close, which a server that does not read must not delay.
     ///
     /// # Errors

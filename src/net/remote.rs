@@ -4,7 +4,7 @@
 use super::client::{Client, ClientError, WriteHalf};
 use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder, Tell};
 pub use super::remote_errors::ended;
-use super::remote_errors::{refused, reported};
+use super::remote_errors::{refused, reported, unsent};
 use super::web_remote::{self, Web};
 use super::{message, own_user, websocket};
 use crate::config::Address;
@@ -95,14 +95,23 @@ fn write(out: &Mutex<WriteHalf>, bytes: &[u8]) -> Result<(), ClientError> {
     out.lock().unwrap_or_else(PoisonError::into_inner).send(bytes)
 }
 
+impl Remote {
+    /// Sends a message; if not all of it could be sent, nothing can follow it.
+    fn write(&self, bytes: &[u8], by: Option<Instant>) -> Result<(), QError> {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        out.send_by(bytes, by).map_err(|error| {
+            self.inbox.end(End::Closed);
+            out.close();
+            unsent(&error)
+        })
+    }
+}
+
 impl Peer for Remote {
     fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError> {
         let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
         let bytes = encoded(kind, message)?;
-        if write(&self.out, &bytes).is_err() {
-            self.inbox.end(End::Closed);
-            return ended(End::Closed);
-        }
+        self.write(&bytes, by)?;
         if !wait {
             return Ok(Value::Null);
         }
@@ -112,11 +121,8 @@ impl Peer for Remote {
         }
     }
 
-    fn request(&mut self, message: &Value, _by: Option<Instant>) -> Result<Option<Value>, QError> {
-        if write(&self.out, &encoded(MessageKind::Sync, message)?).is_err() {
-            self.inbox.end(End::Closed);
-            return ended(End::Closed);
-        }
+    fn request(&mut self, message: &Value, by: Option<Instant>) -> Result<Option<Value>, QError> {
+        self.write(&encoded(MessageKind::Sync, message)?, by)?;
         Ok(None)
     }
 

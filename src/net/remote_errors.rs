@@ -3,6 +3,7 @@
 use super::client::ClientError;
 use super::inbox::End;
 use crate::q::QError;
+use crate::sys::interrupt;
 use std::io;
 
 /// `name. OS reports: words`, in kdb+'s format.
@@ -19,6 +20,17 @@ pub(super) fn refused(error: ClientError) -> QError {
         ClientError::Connect { error, .. } | ClientError::Io(error) => reported("hop", &error),
         ClientError::Timeout => QError::named("timeout"),
         other => QError::with("hop", other.to_string()),
+    }
+}
+
+/// The q error of a message of which a part may not have been sent, so that its connection is closed.
+pub(super) fn unsent(error: &ClientError) -> QError {
+    match error {
+        ClientError::Timeout if interrupt::is_asked() => QError::named("stop"),
+        ClientError::Timeout => {
+            QError::with("stop", "the other process did not read in time: the connection is closed")
+        }
+        _ => QError::named("close"),
     }
 }
 

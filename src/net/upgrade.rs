@@ -18,9 +18,12 @@ pub fn fields(key: &str) -> [(&'static str, String); 4] {
 /// Returns the request with those of these fields that its head lacks. A head without the empty line at its end is completed.
 pub fn with_fields(request: &[u8], fields: &[(&str, String)]) -> Vec<u8> {
     const END: &[u8] = b"\r\n\r\n";
-    let end = request.windows(END.len()).position(|window| window == END).unwrap_or(request.len());
+    // Each line may end with a line feed alone.
+    let ends =
+        |at: &usize| request.get(*at..).is_some_and(|rest| rest.starts_with(b"\n\r\n") || rest.starts_with(b"\n\n"));
+    let end = (0..request.len()).find(ends).unwrap_or(request.len());
     let (head, rest) = request.split_at(end);
-    let body = rest.strip_prefix(END).unwrap_or_default();
+    let body = rest.strip_prefix(b"\n\r\n").or_else(|| rest.strip_prefix(b"\n\n")).unwrap_or_default();
     let head = head.trim_ascii_end();
     let missing = fields.iter().filter(|(name, _)| value(head, name).is_none());
     let missing: String = missing.map(|(name, value)| format!("\r\n{name}: {value}")).collect();
@@ -53,6 +56,10 @@ mod tests {
         assert_eq!(
             full("GET / HTTP/1.1\r\nupgrade: own\r\n\r\nbody"),
             "GET / HTTP/1.1\r\nupgrade: own\r\nX: 1\r\n\r\nbody"
+        );
+        assert_eq!(
+            full("GET / HTTP/1.1\nX: 2\n\na\r\n\r\nb"),
+            "GET / HTTP/1.1\nX: 2\r\nUpgrade: websocket\r\n\r\na\r\n\r\nb"
         );
         assert_eq!(full("GET / HTTP/1.1"), "GET / HTTP/1.1\r\nUpgrade: websocket\r\nX: 1\r\n\r\n");
         assert_eq!(full("GET / HTTP/1.1\r\nX: 2\r\n"), "GET / HTTP/1.1\r\nX: 2\r\nUpgrade: websocket\r\n\r\n");

@@ -4,7 +4,7 @@ use super::client::web::{Upgraded, WebAddress, WebClient, WebError};
 use super::client::{ClientError, WriteHalf};
 use super::http_response::Broken;
 use super::inbox::{End, Inbox, Tell};
-use super::remote_errors::{ended, refused, reported};
+use super::remote_errors::{refused, reported, unsent};
 use super::websocket::{self, Reader, WebSocketEvent};
 use crate::config::{Limit, Limits};
 use crate::metrics;
@@ -47,13 +47,15 @@ pub fn open(address: &str, timeout: Duration, web: &Web, tell: &Tell) -> Result<
     if address.is_websocket() && web.tell.is_none() {
         return Err(QError::with("nyi", "WebSocket connections to other servers are opened in elastick q only"));
     }
-    let client = Some(WebClient::connect(&address, timeout).map_err(refused)?);
+    let client = WebClient::connect(&address, timeout, None).map_err(refused)?;
     if address.is_websocket() {
+        let client = Some(client);
         let (web, tell) = (web.clone(), Arc::clone(tell));
         let inbox = Arc::new(Inbox::default());
         return Ok(Box::new(Socket { client, out: None, closer: None, inbox, web, tell }));
     }
-    Ok(Box::new(Http { address, timeout, client, max_response_bytes: web.max_response_bytes }))
+    let first = Some((client, Instant::now()));
+    Ok(Box::new(Http { address, timeout, first, max_response_bytes: web.max_response_bytes }))
 }
 
 /// The bytes of a request.
@@ -73,11 +75,15 @@ fn failed(error: WebError) -> QError {
     }
 }
 
-/// An HTTP server. Each request has a connection of its own; the first one is made with the handle.
+/// Age at which the connection made with a handle is not used any more: servers close those that send nothing.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// An HTTP server. Each request has a connection of its own.
 struct Http {
     address: WebAddress,
     timeout: Duration,
-    client: Option<WebClient>,
+    /// The connection made with the handle, for a request that follows at once.
+    first: Option<(WebClient, Instant)>,
     max_response_bytes: usize,
 }
 
@@ -87,9 +93,9 @@ impl Peer for Http {
         if !wait {
             return Err(QError::with("nyi", "an HTTP request waits for its response: send it on the positive handle"));
         }
-        let client = match self.client.take() {
-            Some(client) => client,
-            None => WebClient::connect(&self.address, self.timeout).map_err(refused)?,
+        let client = match self.first.take() {
+            Some((client, at)) if at.elapsed() < IDLE => client,
+            _ => WebClient::connect(&self.address, self.timeout, by).map_err(refused)?,
         };
         client.request(request, by, self.max_response_bytes).map(Value::chars).map_err(failed)
     }
@@ -148,11 +154,12 @@ impl Peer for Socket {
             other => (true, other.as_text().ok_or(QError::named("type"))?),
         };
         let frame = websocket::masked(is_text, payload).map_err(|error| QError::with("os", error.to_string()))?;
-        if write(out, &frame).is_err() {
+        let sent = out.lock().unwrap_or_else(PoisonError::into_inner).send_by(&frame, by);
+        if let Err(error) = sent {
             // Part of a frame may be gone: nothing can follow it.
             self.inbox.end(End::Closed);
             self.cut();
-            return ended(End::Closed);
+            return Err(unsent(&error));
         }
         Ok(Value::Null)
     }

@@ -28,6 +28,10 @@ class Echo(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         told = [self.headers.get(name, "-") for name in ("Authorization", "Proxy-Authorization", "Content-Type")]
         out = " ".join([self.command, self.path, *told, body]).encode()
+        if self.path == "/lf":
+            # Line ends of some small servers.
+            self.wfile.write(b"HTTP/1.1 200 OK\nContent-Encoding:  gzip\nContent-Length: %d\n\n" % len(gzip.compress(out)) + gzip.compress(out))
+            return
         self.send_response(404 if "missing" in self.path else 200)
         if self.path == "/slow":
             self.end_headers()
@@ -56,6 +60,11 @@ class Echo(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def quoted(text):
+    """A string of q."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 class HttpClient(Scene):
     def setUp(self):
         super().setUp()
@@ -81,6 +90,7 @@ class HttpClient(Scene):
             ("http://AT/chunk", "GET /chunk - - - "),
             ("http://AT/chunk/gz", "GET /chunk/gz - - - "),
             ("http://AT/missing", "GET /missing - - - "),
+            ("http://AT/lf", "GET /lf - - - "),
         ):
             with self.subTest(url=url):
                 self.assertEqual(self.q(f'-1 .Q.hg"{url}";'), [wanted])
@@ -90,7 +100,9 @@ class HttpClient(Scene):
         self.assertEqual(lines, ['POST /p - - application/json {"a":1,"b":2}'])
 
     def test_head_and_content(self):
-        self.assertEqual(self.q('r:.Q.hmb["http://AT/";`DELETE;()]', '-1(first["\\r\\n"vs r 0;);', "-1 r 1;")[-1], "DELETE / - - - ")
+        for method in ("`DELETE", '"DELETE"'):
+            lines = self.q(f'r:.Q.hmb["http://AT/";{method};()]', '-1 first"\\r\\n"vs r 0;', "-1 r 1;")
+            self.assertEqual(lines, ["HTTP/1.1 200 OK", "DELETE / - - - "])
 
     def test_a_proxy_is_used_except_for_hosts_that_are_named(self):
         basic = "Basic " + base64.b64encode(b"u:p").decode()
@@ -101,6 +113,22 @@ class HttpClient(Scene):
             '-1(5#@[.Q.hg;"http://elsewhere.invalid/x";{x}]);',
         )
         self.assertEqual(lines, [f"GET http://elsewhere.invalid/x - {basic} - ", "hop. "])
+        for names in ("foo, 127.0.0.1", "*", ".0.0.1"):
+            with self.subTest(names=names):
+                direct = self.q('setenv[`HTTP_PROXY;"http://127.0.0.1:1"]', f'setenv[`NO_PROXY;"{names}"]', '-1 .Q.hg"http://AT/";')
+                self.assertEqual(direct, ["GET / - - - "])
+
+    def test_a_line_end_in_what_is_given_adds_no_field(self):
+        for request in (r'.Q.hg"http://AT/\r\nX: 1"', r'.Q.hp["http://AT/";"text/plain\r\nX: 1";"b"]', r'.Q.hmb["http://AT/";"GET\n";()]'):
+            with self.subTest(request=request):
+                self.assertEqual(self.q(f"@[value;{quoted(request)};{{x}}]"), ['"url"'])
+
+    def test_a_time_limit_ends_a_request_whose_server_does_not_read(self):
+        with socket.create_server(("127.0.0.1", 0)) as deaf:
+            url = f"http://127.0.0.1:{deaf.getsockname()[1]}/"
+            request = f'.Q.hp["{url}";"t";20000000#"x"]'
+            lines = self.q("\\T 1", f"@[0;{quoted(request)};{{x}}]")
+        self.assertEqual(lines, ['"stop"'])
 
     def test_a_request_as_it_is_written(self):
         request = '"DELETE /x HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n"'

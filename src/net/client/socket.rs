@@ -5,12 +5,16 @@ use crate::config::Address;
 use crate::config::address::UNIX;
 use crate::net::listener;
 use crate::net::tls::{self, TlsSocket};
+use crate::sys::interrupt;
 use rustix::net::{RecvFlags, recv};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::time::{Duration, Instant};
+
+/// Longest time between two looks at a deadline and at Ctrl-C.
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) enum Socket {
     Tcp(TcpStream),
@@ -98,12 +102,70 @@ impl Socket {
         }
     }
 
+    /// As [`Socket::write_all`], until `by` or Ctrl-C.
+    ///
+    /// # Errors
+    /// The socket's; `TimedOut` then, or if the other side accepts nothing for as long as a write may take. The connection is unusable.
+    pub fn write_by(&mut self, bytes: &[u8], by: Option<Instant>) -> io::Result<()> {
+        let longest = match self {
+            Socket::Unix(stream) => stream.write_timeout()?,
+            Socket::Tcp(stream) => stream.write_timeout()?,
+            Socket::Tls(stream) => stream.tcp.write_timeout()?,
+        };
+        self.set_write_timeout(Some(LOOK))?;
+        let until = Until { by, longest };
+        let written = match self {
+            Socket::Tcp(stream) => until.write_all(stream, bytes),
+            Socket::Unix(stream) => until.write_all(stream, bytes),
+            Socket::Tls(stream) => stream.write_with(bytes, |tcp, records| until.write_all(tcp, records)),
+        };
+        written.and(self.set_write_timeout(longest))
+    }
+
+    fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.set_write_timeout(timeout),
+            Socket::Tls(stream) => stream.tcp.set_write_timeout(timeout),
+            Socket::Unix(stream) => stream.set_write_timeout(timeout),
+        }
+    }
+
     pub fn as_tcp(&self) -> Option<&TcpStream> {
         match self {
             Socket::Tcp(stream) => Some(stream),
             Socket::Tls(stream) => Some(&stream.tcp),
             Socket::Unix(_) => None,
         }
+    }
+}
+
+/// How long a write goes on.
+struct Until {
+    by: Option<Instant>,
+    /// Longest time in which the other side accepts nothing.
+    longest: Option<Duration>,
+}
+
+impl Until {
+    /// Writes to a stream whose writes return after [`LOOK`].
+    fn write_all(&self, stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+        let (mut rest, mut accepted) = (bytes, Instant::now());
+        while !rest.is_empty() {
+            match stream.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => (rest, accepted) = (rest.get(written..).unwrap_or_default(), Instant::now()),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                },
+            }
+            let is_late = self.by.is_some_and(|by| by <= Instant::now());
+            let is_stuck = self.longest.is_some_and(|longest| accepted.elapsed() >= longest);
+            if !rest.is_empty() && (is_late || is_stuck || interrupt::is_asked()) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! HTTP as a client: a request as its caller wrote it, over TCP or TLS, and the response; or, after an upgrade, a WebSocket.
 
-use super::socket::Socket;
+use super::socket::{LOOK, Socket};
 use super::{ClientError, WriteHalf, deadline};
 use crate::access::Url;
 use crate::config::{Address, Limit};
@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Ctrl-C poll interval of a blocking read.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// `http[s]://[user:password@]host[:port]`, or the same with `ws[s]://`. A path is allowed and has no meaning: the request names its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,12 +75,13 @@ pub struct Upgraded {
 }
 
 impl WebClient {
-    /// Connects within `timeout`, which also bounds each write.
+    /// Connects within `timeout`, which also bounds each write, and before `by`.
     ///
     /// # Errors
     /// `Connect`, `Tls`.
-    pub fn connect(address: &WebAddress, timeout: Duration) -> Result<WebClient, ClientError> {
-        let socket = Socket::open((&address.address, None), &[], (timeout, deadline(timeout)), timeout)?;
+    pub fn connect(address: &WebAddress, timeout: Duration, by: Option<Instant>) -> Result<WebClient, ClientError> {
+        let within = by.map_or(timeout, |by| by.saturating_duration_since(Instant::now()).min(timeout));
+        let socket = Socket::open((&address.address, None), &[], (within, deadline(within)), timeout)?;
         let Address { user, password, .. } = &address.address;
         let basic = (!user.is_empty()).then(|| to_base64(format!("{user}:{password}").as_bytes()));
         Ok(WebClient { socket, basic })
@@ -109,7 +108,7 @@ impl WebClient {
     ) -> Result<(Vec<u8>, Response), WebError> {
         fields.extend(self.basic.as_ref().map(|basic| ("Authorization", format!("Basic {basic}"))));
         let request = upgrade::with_fields(request, &fields);
-        self.socket.write_all(&request).map_err(ClientError::from)?;
+        self.socket.write_by(&request, by).map_err(ClientError::from)?;
         let mut response = Response::new(&request, max_bytes);
         let mut buffer = vec![0; READ_BYTES];
         loop {

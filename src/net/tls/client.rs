@@ -156,12 +156,24 @@ impl TlsSocket {
     /// # Errors
     /// The socket's, after which the connection is unusable.
     pub(in crate::net) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_with(bytes, |tcp, records| tcp.write_all(records))
+    }
+
+    /// As [`TlsSocket::write_all`], where `write` writes all of the encrypted records.
+    ///
+    /// # Errors
+    /// As [`TlsSocket::write_all`].
+    pub(in crate::net) fn write_with(
+        &mut self,
+        bytes: &[u8],
+        write: impl Fn(&mut TcpStream, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = bytes;
         loop {
             let (part, after) = rest.split_at(rest.len().min(WRITE_BYTES));
-            self.tcp.write_all(&encrypt(&shared, part)?)?;
+            write(&mut self.tcp, &encrypt(&shared, part)?)?;
             rest = after;
             if rest.is_empty() {
                 return Ok(());

@@ -170,22 +170,31 @@ csv:","
 / the proxy of HTTP_PROXY, except to hosts of NO_PROXY; a caller who may not read the environment has none
 .Q.hmb:{[url;method;body]
   u:.Q.hap url;
-  / a line's end in a URL or method would add fields, or a request, of the URL's author
-  if[(not count u)or any"\r\n"in raze[u],string method;'`url];
+  / a line's end in a URL, method or type would add fields, or a request, of its author
+  text:{$[10h=type x;x;string x]};
+  method:text method;
+  mime:$[count body;text body 0;""];
+  if[(not count u)or any"\r\n"in raze[u],method,mime;'`url];
   env:{[name]v:@[getenv;;""]each`$(name;lower name);first(v where 0<count each v),enlist""};
-  skip:{$["."=first x;"*",x;x]}each","vs env"NO_PROXY";
-  is:("http://"~lower u 0)&not any((u[2]?":")#u 2)like/:skip;
+  skip:trim each","vs env"NO_PROXY";
+  name:$["["=first u 2;(1+u[2]?"]")#u 2;(u[2]?":")#u 2];
+  has:{[name;skip]$[not count skip;0b;skip~enlist"*";1b;"."=first skip;skip~neg[count skip]#name;skip~name]};
+  is:("http://"~lower u 0)&not any has[name]each skip;
   p:$[is;env"HTTP_PROXY";""];
   px:.Q.hap$[count p;$[p like"*://*";p;"http://",p];"http://"];
   auth:{[name;login]$[count login;enlist name,": Basic ",.Q.btoa login;()]};
-  head:enlist" "sv(string method;$[count p;u[0],u[2],u 3;u 3];"HTTP/1.1");
+  head:enlist" "sv(method;$[count p;u[0],u[2],u 3;u 3];"HTTP/1.1");
   head,:("Connection: close";"Host: ",u 2;"Accept-Encoding: gzip");
   head,:auth["Authorization";u 1],auth["Proxy-Authorization";px 1];
-  if[count body;head,:("Content-Type: ",$[10h=type body 0;body 0;string body 0];"Content-Length: ",string count body 1)];
+  if[count body;head,:("Content-Type: ",mime;"Content-Length: ",string count body 1)];
   r:(`$":",raze$[count p;px;u]0 2)("\r\n"sv head,("";"")),$[count body;body 1;""];
-  n:4+first(200000 sublist r)ss"\r\n\r\n";
-  h:lower n#r;
-  is:any("content-encoding: gzip";"content-encoding:gzip")in"\r\n"vs h;
+  / the head ends with an empty line; a line may end with a line feed alone
+  l:"\n"vs 200000 sublist r;
+  m:l except\:"\r";
+  e:first(where m~\:""),count m;
+  n:count[r]&sum 1+count each(1+e)sublist l;
+  f:lower e sublist m;
+  is:"gzip"~trim last":"vs"",first f where f like"content-encoding:*";
   (n#r;$[is&n<count r;"c"$.Q.gz"x"$n _r;n _r])}
 / HTTP GET: content of a URL
 .Q.hg:{[url]last .Q.hmb[url;`GET;()]}
