@@ -23,6 +23,7 @@ PROCESSES = {
     "monitor1": ("monitor", "{code}/processes/monitor.q", ""),
     "feed1": ("feed", "{app}/code/tick/feed.q", ""),
     "metrics1": ("metrics", "{app}/code/processes/metrics.q", "-g 1"),
+    "sctp1": ("segmentedchainedtickerplant", "{code}/processes/segmentedtickerplant.q", "-parentproctype segmentedtickerplant"),
 }
 START_S = 2 * DEADLINE_S
 
@@ -84,7 +85,7 @@ class StarterPack(Scene):
             self.assertEqual(errors, "", f"{name} logs no errors")
 
     def test_elastick_in_the_places_of_its_tickerplant_and_rdb(self):
-        around = ("discovery1", "hdb1", "wdb1", "sort1", "gateway1", "feed1")
+        around = ("discovery1", "hdb1", "wdb1", "sort1", "gateway1", "feed1", "monitor1", "sctp1")
         self.write_processes(around)
         # TorQ's way to name processes that do not run TorQ.
         rows = [f"localhost,{self.ports[name]},{PROCESSES[name][0]},{name}" for name in ("stp1", "rdb1")]
@@ -94,11 +95,15 @@ class StarterPack(Scene):
         self.start("stp1", "tick", "database", self.paths["data"] / "tplogs", "-p", self.ports["stp1"], "--schemas", self.paths["app"])
         self.until("stp1", "1b", "the tickerplant listens")
         self.start("rdb1", "rdb", tickerplant, "-p", self.ports["rdb1"])
+        # The monitor ends if a process that it connects to publishes no heartbeats.
+        options = {"monitor1": ("-.servers.CONNECTIONS", "discovery", "hdb", "wdb", "sort", "gateway", "feed")}
         for name in around:
-            self.launch(name, "-.servers.TRACKNONTORQPROCESS", 1)
+            self.launch(name, "-.servers.TRACKNONTORQPROCESS", 1, *options.get(name, ()))
             self.until(name, "1b", f"{name} listens")
         self.until("rdb1", "min 0<(count trade;count quote)", "the node is fed")
         self.until("wdb1", "min 0<count each(trade;quote)", "TorQ's writer is fed")
+        self.until("sctp1", "min 0<.stplg.rowcount`trade`quote", "TorQ's chained tickerplant is fed")
+        self.until("monitor1", "all`hdb1`wdb1`sort1`gateway1`feed1 in exec procname from .hb.hb", "the monitor has heartbeats")
         self.ask_gateway("`rdb")
         self.read("stp1", ".u.endofday[]")
         self.until("hdb1", "0<exec count i from trade where date=last date", "the hdb has loaded the day")

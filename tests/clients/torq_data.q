@@ -40,8 +40,8 @@ segments[`merge`tplogreplay`testlogs;(
 / stp/housekeeping
 segments[`stp`housekeeping`logs`logs;periods];
 
-/ dataaccess/queryorder: a table with the attribute p
-{[d](` sv at[`dataaccess`queryorder`hdb;`$string d],`quote`)set .Q.en[` sv tests,`dataaccess`queryorder`hdb]update`p#sym from`sym xasc quote 30}each 2015.01.07 2015.01.08 2021.01.04;
+/ dataaccess/queryorder: a table with the attribute p, whose times ascend too: the test gives them the attribute s
+{[d](` sv at[`dataaccess`queryorder`hdb;`$string d],`quote`)set .Q.en[` sv tests,`dataaccess`queryorder`hdb]update`p#sym,asc time from`sym xasc quote 30}each 2015.01.07 2015.01.08 2021.01.04;
 
 / stp/stripe: what each of four processes subscribes to
 {[n]
