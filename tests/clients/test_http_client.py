@@ -284,6 +284,12 @@ class HostileServers(Scene):
         self.assertEqual(self.q(agreeing(serve), "n:0", opening, handler, "open[]", "\\t 50")[-1:], ["20"])
 
 
+    def test_messages_of_a_server_have_the_rights_of_the_session(self):
+        handler = '.z.ws:{buf::x};.z.ts:{if[count buf;-1 first system buf;exit 0]}'
+        lines = self.q(agreeing(lambda connection: connection.sendall(text(b"echo hi"))), "buf:()", handler, self.OPEN, "\\t 20")
+        self.assertEqual(lines, ["hi"])
+
+
 class WebSockets(Scene):
     SERVER = (".z.ws:{neg[.z.w]$[10h=type x;\"echo \",x;x]}", ".z.wo:{opened::x}", ".z.wc:{closed::x}", "opened:closed:0Ni")
 

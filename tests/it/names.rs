@@ -161,6 +161,17 @@ fn a_condition_cannot_be_subscribed_to() {
 }
 
 #[test]
+fn a_function_of_the_tickerplant_can_be_given_some_of_its_arguments() {
+    let tick = Tick::start("names-projection", &[]);
+    let mut client = tick.client();
+    for subscription in [".u.sub[;`]`trade", ".u.sub[`trade;]`", ".u.sub[;`A] each enlist`trade", "(.u.sub[`trade])`"] {
+        answer(&mut client, subscription);
+    }
+    answer(&mut client, ".u.upd[`trade;](`A;1j)");
+    assert!(refused(&mut client, ".u.sub[;`;1]`trade").starts_with("rank"));
+}
+
+#[test]
 fn a_list_of_no_symbols_is_a_subscription_to_no_rows_as_in_u_q() {
     let tick = Tick::start("names-nothing", &[]);
     let mut client = tick.client();

@@ -5,10 +5,12 @@ use crate::node_program::{pushed, puts_off_several, sym, with};
 use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
-use proto::{MessageKind, Value};
+use elastick::net::client::Client;
+use proto::{Limits, MessageKind, Value};
 use std::io::{BufRead, BufReader, ErrorKind, Lines, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
 
 /// A listening session that has loaded this program.
 pub fn serving(name: &str, program: &str) -> (Directory, Process, u16) {
@@ -56,6 +58,31 @@ fn logins_are_decided_by_address_and_handle() {
     // Without a user it is the one that runs the process.
     let own = ask(&mut connect(other_port), "me");
     assert_eq!((ask(&mut client, "by[1;0]"), ask(&mut client, "by[1;4]")), (own, Value::Int(4)));
+}
+
+#[test]
+fn a_login_has_the_handle_of_its_connection() {
+    let program = "at:opened:()!()\n.z.pw:{[u;p]if[u=`no;:0b];at[u]:.z.w;1b}\n.z.po:{opened[.z.u]:x}\n";
+    let (_files, _process, port) = serving("handles", program);
+    let mut client = connect(port);
+    let login = move |user: String| {
+        let address = format!("127.0.0.1:{port}:{user}:x").parse().expect("an address");
+        Client::connect(&address, Duration::from_secs(60), Limits::default())
+    };
+    // All log in at once.
+    let logins: Vec<_> = (0..6)
+        .map(|n| {
+            std::thread::spawn(move || {
+                let mut client = login(format!("user{n}")).expect("admitted");
+                ask(&mut client, "(.z.w=at .z.u)&.z.w=opened .z.u")
+            })
+        })
+        .collect();
+    assert!(login("no".to_string()).is_err());
+    for login in logins {
+        assert_eq!(login.join().expect("an answer"), Value::Bool(true));
+    }
+    assert_eq!(ask(&mut client, "count distinct value at"), ask(&mut client, "count at"));
 }
 
 #[test]

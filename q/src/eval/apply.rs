@@ -39,9 +39,16 @@ impl Context<'_> {
             return self.apply_holes(&global, arguments);
         }
         match f {
-            Value::Func(_) => {
-                if arguments.len() > valence(f).max(1) && !is_variadic(f) {
-                    return Err(given::too_many(valence(f), arguments.len()));
+            Value::Func(function) => {
+                let most = match &**function {
+                    Function::Native(name) => {
+                        let least = self.host.native(*name).unwrap_or(1);
+                        usize::from(self.host.native_most(*name).map_or(least, |most| most.max(least)))
+                    }
+                    _ => valence(f),
+                };
+                if arguments.len() > most.max(1) && !is_variadic(f) {
+                    return Err(given::too_many(most, arguments.len()));
                 }
                 made(project(f.clone(), arguments))
             }

@@ -174,6 +174,10 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
         return Err(QError::named("assign"));
     }
+    // k text may assign a word of q; a client would change it for everyone.
+    if context.host.caller().remote && prims::keyword(written).is_some() {
+        return Err(QError::named("assign"));
+    }
     if written.starts_with(b".q.") && !context.host.caller().remote {
         words::note(name, &value, matches!(value, Value::Func(_)) && function::valence(&value) == 2);
     }

@@ -4,7 +4,7 @@
 use crate::io::wire;
 use crate::runtime::error::QError;
 use columns::table::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -109,6 +109,8 @@ pub struct Handles {
     slots: Mutex<BTreeMap<i32, Slot>>,
     /// Next number, if numbers are never reused.
     next: Option<AtomicI32>,
+    /// Numbers of connections that are still being accepted.
+    reserved: Mutex<BTreeSet<i32>>,
     /// Signals that a thread returned a handle, or that a handle closed.
     freed: Condvar,
     connector: Option<Connector>,
@@ -131,7 +133,14 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 impl Handles {
     /// Handles are numbered from `first`; as in kdb+, the lowest free number is reused.
     pub fn new(connector: Option<Connector>, first: i32) -> Handles {
-        Handles { slots: Mutex::default(), next: None, freed: Condvar::new(), connector, first }
+        Handles {
+            slots: Mutex::default(),
+            next: None,
+            reserved: Mutex::default(),
+            freed: Condvar::new(),
+            connector,
+            first,
+        }
     }
 
     /// For concurrent evaluations: numbers are never reused, so that a stale number cannot reach another evaluation's connection.
@@ -174,33 +183,47 @@ impl Handles {
                 holds => Open::File(file, holds),
             }
         };
-        Ok(self.insert(open, owner))
+        Ok(self.insert(open, owner, None))
     }
 
-    /// Adds a connection accepted from another process and returns its handle.
+    /// Adds a connection accepted from another process, under the number reserved for it, and returns its handle.
     ///
     /// # Errors
     /// `conn` if the table is full.
-    pub fn adopt(&self, peer: Box<dyn Peer>) -> Result<i32, QError> {
+    pub fn adopt(&self, peer: Box<dyn Peer>, reserved: Option<i32>) -> Result<i32, QError> {
+        if let Some(number) = reserved {
+            self.release(number);
+        }
         if self.slots().len() >= MAX {
             return Err(QError::named("conn"));
         }
-        Ok(self.insert(Open::Peer(peer), 0))
+        Ok(self.insert(Open::Peer(peer), 0, reserved))
     }
 
-    /// Number of the next handle.
-    pub fn free(&self) -> i32 {
-        self.free_among(&self.slots())
+    /// Returns the number of a connection that is about to be accepted; no other handle gets it before [`Handles::adopt`] or [`Handles::release`].
+    pub fn reserve(&self) -> i32 {
+        let number = self.free_among(&self.slots());
+        self.reserved().insert(number);
+        number
+    }
+
+    pub fn release(&self, number: i32) {
+        self.reserved().remove(&number);
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn free_among(&self, slots: &BTreeMap<i32, Slot>) -> i32 {
         let from = self.next.as_ref().map_or(self.first, |next| next.load(Ordering::SeqCst));
-        (from..).find(|n| !slots.contains_key(n)).unwrap_or(from)
+        let reserved = self.reserved();
+        (from..).find(|n| !slots.contains_key(n) && !reserved.contains(n)).unwrap_or(from)
     }
 
-    fn insert(&self, mut open: Open, owner: u64) -> i32 {
+    fn insert(&self, mut open: Open, owner: u64, reserved: Option<i32>) -> i32 {
         let mut slots = self.slots();
-        let number = self.free_among(&slots);
+        let number = reserved.filter(|n| !slots.contains_key(n)).unwrap_or_else(|| self.free_among(&slots));
         if let Some(next) = &self.next {
             next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
         }

@@ -97,14 +97,18 @@ impl Session {
         self.door = Some(door);
     }
 
-    /// Adds a connection accepted from another process and returns its handle.
-    pub fn adopt(&mut self, peer: Box<dyn Peer>) -> Result<i32, QError> {
-        self.handles.adopt(peer)
+    /// Adds a connection accepted from another process, under the number reserved for it, and returns its handle.
+    pub fn adopt(&mut self, peer: Box<dyn Peer>, reserved: Option<i32>) -> Result<i32, QError> {
+        self.handles.adopt(peer, reserved)
     }
 
-    /// The handle that the next connection gets.
-    pub fn next_handle(&self) -> i32 {
-        self.handles.free()
+    /// Returns the handle of a connection that is about to be accepted, which no other one gets before it is adopted or released.
+    pub fn reserve_handle(&self) -> i32 {
+        self.handles.reserve()
+    }
+
+    pub fn release_handle(&self, handle: i32) {
+        self.handles.release(handle);
     }
 
     /// Removes a handle whose peer disconnected.

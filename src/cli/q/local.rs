@@ -1,5 +1,6 @@
 //! Local session: evaluates typed lines, timer calls and messages of clients, one at a time.
 
+use super::admitted::Admitted;
 use super::clients::{Port, ToConsole};
 use super::completion::Known;
 use super::debug::{DebugAction, Suspended};
@@ -69,6 +70,7 @@ pub(super) struct Console {
     resume: RefCell<Option<Resume>>,
     /// Connected clients by handle, with what they speak.
     pub(super) clients: RefCell<HashMap<i32, (Caller, Dialect)>>,
+    pub(super) admitted: RefCell<Admitted>,
     pub(super) trusts_clients: bool,
     /// Senders of deferred responses, by handle, oldest first.
     pub(super) deferred: RefCell<HashMap<i32, VecDeque<Respond>>>,
@@ -149,6 +151,7 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         suspended: RefCell::default(),
         resume: RefCell::default(),
         clients: RefCell::default(),
+        admitted: RefCell::default(),
         trusts_clients: options.trusts_clients,
         deferred: RefCell::default(),
         script_failed: Cell::default(),

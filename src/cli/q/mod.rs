@@ -1,5 +1,6 @@
 //! `elastick q`: a q console, local or connected to a remote process.
 
+mod admitted;
 mod catalog;
 mod clients;
 mod completion;

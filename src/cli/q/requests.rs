@@ -40,10 +40,11 @@ impl Console {
             ConnectionEvent::Web { inbox, event, done } => {
                 let handle = inbox.number();
                 if handle != 0 {
-                    // A WebSocket that the session opened has no entry.
+                    // A WebSocket that the session opened has no entry: its messages are no client's.
                     let known = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
+                    let is_client = known.is_some();
                     let caller = known.unwrap_or(Caller { handle, ..Caller::default() });
-                    let result = self.event(session, caller, &event, None);
+                    let result = self.event(session, (caller, is_client), &event, None);
                     self.failed(session, result.map(drop));
                 }
                 done();
@@ -51,7 +52,7 @@ impl Console {
             ConnectionEvent::Request { handle, by, event, respond, gone } => {
                 let remote = !self.trusts_clients && !matches!(event, handlers::HandlerEvent::Authorise(_));
                 let caller = caller(handle, by, remote);
-                let result = self.event(session, caller, &event, Some(gone));
+                let result = self.event(session, (caller, true), &event, Some(gone));
                 match result {
                     Ok(outcome) => respond(Some(outcome)),
                     Err(error) => {
@@ -67,7 +68,7 @@ impl Console {
     fn event(
         &self,
         session: &mut Session,
-        caller: Caller,
+        (caller, is_client): (Caller, bool),
         event: &handlers::HandlerEvent,
         gone: Option<Cancel>,
     ) -> Result<Outcome, QError> {
@@ -75,7 +76,7 @@ impl Console {
         (limits.deadline, limits.cancel) = (client_deadline(session), gone);
         let handle = caller.handle;
         session.set_caller(caller);
-        if !self.trusts_clients {
+        if is_client && !self.trusts_clients {
             session.serve_caller();
         }
         let (space, console) = (session.namespace(), session.console_now());
@@ -185,12 +186,13 @@ impl Console {
 
     fn opened(&self, session: &mut Session, peer: Box<dyn Peer>, by: Client, dialect: Dialect) {
         // A connection beyond the limit is closed on drop.
-        let Ok(handle) = session.adopt(peer) else { return };
+        let reserved = self.admitted.borrow_mut().take(&by.user, by.address);
+        let Ok(handle) = session.adopt(peer, reserved) else { return };
         let caller = caller(handle, by, !self.trusts_clients);
         self.clients.borrow_mut().insert(handle, (caller.clone(), dialect));
         session.note_caller(handle, Some(caller.clone()));
         let opened = handlers::HandlerEvent::Opened { web: dialect.web };
-        let result = self.event(session, Caller { remote: false, ..caller }, &opened, None);
+        let result = self.event(session, (Caller { remote: false, ..caller }, true), &opened, None);
         self.failed(session, result.map(drop));
     }
 
@@ -198,9 +200,11 @@ impl Console {
     /// name yet.
     fn authenticate(&self, session: &mut Session, user: &[u8], password: Vec<u8>, address: i32) -> bool {
         let Some(handler) = handler(session, ".z.pw") else { return true };
-        let Ok(user) = symbol::intern(user) else { return false };
+        let (written, Ok(user)) = (user, symbol::intern(user)) else { return false };
         let limits = session.limits();
-        session.set_caller(Caller { handle: session.next_handle(), address, ..Caller::default() });
+        self.admitted.borrow_mut().forget_late().into_iter().for_each(|late| session.release_handle(late));
+        let handle = session.reserve_handle();
+        session.set_caller(Caller { handle, address, ..Caller::default() });
         session.begin();
         let arguments = [Value::Sym(user), Value::chars(password)];
         if !self.trusts_clients {
@@ -209,6 +213,10 @@ impl Console {
         let result = signals::evaluating(|| apply(session, &handler, &arguments, &limits));
         session.set_caller(self.own.clone());
         let is_accepted = matches!(result, Ok(Value::Bool(true)));
+        match is_accepted {
+            true => self.admitted.borrow_mut().put(written, address, handle),
+            false => session.release_handle(handle),
+        }
         self.failed(session, result.map(drop));
         is_accepted
     }
