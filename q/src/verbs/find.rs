@@ -10,7 +10,7 @@ use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
 use columns::sys::budget;
 use columns::table::symbol::text;
-use columns::table::{Items, Raw, Table, Value, Vector};
+use columns::table::{Attr, Items, Raw, Table, Value, Vector};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -176,6 +176,14 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
         return position(&list.clone().plain(), &item.clone().plain());
     }
     match (list, item) {
+        (Value::Vector(v), atom) if atom.is_atom() => {
+            if let Some(places) = by_index(v, &atom.to_items())? {
+                return Ok(places.first().and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < v.len()));
+            }
+        }
+        _ => {}
+    }
+    match (list, item) {
         (Value::Vector(Vector { items: Items::Sym(v), .. }), Value::Sym(s)) => {
             return Ok(v.iter().position(|i| i == s));
         }
@@ -208,8 +216,30 @@ pub(crate) fn positions(context: &Context, list: &Vector, sought: &Vector) -> Re
     positions_of(list, sought)
 }
 
+/// Positions by the index that `` `u# `` has made; `None` without one.
+fn by_index(list: &Vector, sought: &Items) -> Result<Option<Vec<i64>>, QError> {
+    if list.attr != Attr::Unique {
+        return Ok(None);
+    }
+    limits::room_for::<i64>(sought.len())?;
+    let mut out = Vec::with_capacity(sought.len());
+    for from in (0..sought.len()).step_by(CHUNK) {
+        let chunk = sought.cut(from, from + CHUNK);
+        budget::note(chunk.len());
+        limits::check()?;
+        match list.items.places(&chunk) {
+            Some(places) => out.extend(places),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(out))
+}
+
 /// As [`positions`], without an evaluation at hand.
 pub(crate) fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
+    if let Some(places) = by_index(list, &sought.items)? {
+        return Ok(places);
+    }
     Ok(match (hashed(&list.items)?, hashed(&sought.items)?) {
         (Hashed::U8(l), Hashed::U8(w)) => keys::positions(l, w, room)?,
         (Hashed::I16(l), Hashed::I16(w)) => keys::positions(l, w, room)?,
@@ -299,6 +329,12 @@ pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QErr
     }
     // One pass over the first column, typed where it can be.
     let sought: Vec<Value> = (0..keys.columns.len()).map(|i| values.at(i).plain()).collect();
+    if let ([column], [value]) = (&keys.columns[..], &sought[..])
+        && value.is_atom()
+        && let Some(rows) = by_index(column, &value.to_items())?
+    {
+        return Ok(rows.first().and_then(|row| usize::try_from(*row).ok()).filter(|row| *row < column.len()));
+    }
     let rows = match (keys.columns.first(), sought.first()) {
         (Some(first), Some(value)) if value.is_atom() => equal_to(&first.items, &value.to_items(), 0)
             .filter(|_| first.items.plain().type_number() == value.to_items().type_number()),
