@@ -52,6 +52,16 @@ impl Index {
         Ok(())
     }
 
+    /// Whether all items are in the index.
+    pub fn covers<T>(&self, items: &[T]) -> bool {
+        self.covered == items.len()
+    }
+
+    /// Number of different items in the index.
+    pub fn distinct(&self) -> usize {
+        self.positions.len()
+    }
+
     /// Returns the position of the first item equal to `item`.
     pub fn find<T: Hash + Eq>(&self, items: &[T], item: &T) -> Option<usize> {
         let same = |at: &u32| items.get(*at as usize) == Some(item);

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::mem::{needs_drop, replace};
 use std::ops::{Deref, Range as Rows};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Nesting depth of types that may hold others of their kind; 0 for those that do not nest.
 pub trait Nests {
@@ -123,12 +123,12 @@ enum Owner<T> {
 struct Owned<T> {
     items: Vec<T>,
     /// An index over the first items. Lives until they change other than by growing.
-    index: Option<Box<dyn Any + Send + Sync>>,
+    index: Mutex<Option<Box<dyn Any + Send + Sync>>>,
 }
 
 impl<T> From<Vec<T>> for Owned<T> {
     fn from(items: Vec<T>) -> Owned<T> {
-        Owned { items, index: None }
+        Owned { items, index: Mutex::default() }
     }
 }
 
@@ -257,7 +257,7 @@ impl<T: Nests + 'static> Shared<T> {
     pub fn edit<R>(&mut self, change: impl FnOnce(&mut Vec<T>) -> R) -> Option<R> {
         let Owner::Vector(owned, depth) = &mut self.owner else { return None };
         let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
-        owned.index = None;
+        owned.index = Mutex::default();
         // If `change` panics, no half-edited items are visible.
         self.len = 0;
         let result = change(&mut owned.items);
@@ -272,10 +272,21 @@ impl<T: Nests + 'static> Shared<T> {
     pub fn indexed<I: Any + Default + Send + Sync>(&mut self) -> Option<(&[T], &mut I)> {
         let Owner::Vector(owned, _) = &mut self.owner else { return None };
         let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
-        if !owned.index.as_ref().is_some_and(|index| index.is::<I>()) {
-            owned.index = Some(Box::<I>::default());
+        let index = owned.index.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !index.as_ref().is_some_and(|index| index.is::<I>()) {
+            *index = Some(Box::<I>::default());
         }
-        Some((&owned.items, owned.index.as_mut()?.downcast_mut()?))
+        Some((&owned.items, index.as_mut()?.downcast_mut()?))
+    }
+
+    /// As [`Shared::indexed`], for a vector that may be shared. Returns `None` also while another thread uses the index.
+    pub fn with_index<I: Any + Default + Send + Sync, R>(&self, look: impl FnOnce(&[T], &mut I) -> R) -> Option<R> {
+        let Owner::Vector(owned, _) = &self.owner else { return None };
+        let mut index = owned.index.try_lock().ok().filter(|_| owned.items.len() == self.len)?;
+        if !index.as_ref().is_some_and(|index| index.is::<I>()) {
+            *index = Some(Box::<I>::default());
+        }
+        Some(look(&owned.items, index.as_mut()?.downcast_mut()?))
     }
 }
 

@@ -17,7 +17,48 @@ fn found<T: Hash + Eq + Nests, E>(
     Some(index.cover(items, room).map(|()| sought.iter().map(|item| index.find(items, item)).collect()))
 }
 
+/// Calls a function of two vectors of one type, without enumerated ones; `None` for others.
+macro_rules! of_one_type {
+    ($one:expr, $other:expr, $f:expr; $($variant:ident)*) => {
+        match ($one, $other) {
+            $((Items::$variant(own), Items::$variant(sought)) => $f(own, sought),)*
+            _ => None,
+        }
+    };
+}
+
 impl Items {
+    /// Whether all items differ. Makes an index over them, which [`Items::places`] uses. Returns `None` for floats, lists and parts of vectors.
+    ///
+    /// # Errors
+    /// Those of `room`.
+    pub fn are_unique<E>(&self, room: impl FnMut(usize) -> Result<(), E>) -> Option<Result<bool, E>> {
+        fn unique<T: Hash + Eq + Nests, E>(
+            own: &Shared<T>,
+            room: impl FnMut(usize) -> Result<(), E>,
+        ) -> Option<Result<bool, E>> {
+            let covered = own.with_index(|items, index: &mut Index| {
+                let made = index.cover(items, room);
+                made.map(|()| index.covers(items).then(|| index.distinct() == items.len()))
+            })?;
+            covered.transpose()
+        }
+        of_one_type!(self, self, |own, _| unique(own, room);
+            Guid Short Int Long Sym Timestamp Month Date Timespan Minute Second Time)
+    }
+
+    /// Positions of the items of `sought`, their number of items for those that are not there. Returns `None` if no index over all items has
+    /// been made, or the types differ.
+    pub fn places(&self, sought: &Items) -> Option<Vec<i64>> {
+        fn places<T: Hash + Eq + Nests>(own: &Shared<T>, sought: &[T]) -> Option<Vec<i64>> {
+            own.with_index(|items, index: &mut Index| {
+                let place = |item| index.find(items, item).unwrap_or(items.len()) as i64;
+                (index.covers(items) && !items.is_empty()).then(|| sought.iter().map(place).collect())
+            })?
+        }
+        of_one_type!(self, sought, places; Guid Short Int Long Sym Timestamp Month Date Timespan Minute Second Time)
+    }
+
     /// Finds items by an index that is made at the first call and kept while the items grow in place. Returns `None` if the items have other
     /// references or are part of a vector, if they are floats or lists, or if `sought` is of another type. `room` is called as in
     /// [`crate::kernel::keys::positions`].

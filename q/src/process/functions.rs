@@ -182,7 +182,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("ceiling", Run::Unary(monads::ceiling)),
     ("cols", Run::Unary(tables::cols)),
     ("deltas", Run::Many(stats::deltas)),
-    ("differ", Run::Unary(stats::differ)),
+    ("differ", Run::Many(stats::differ_from)),
     ("eval", Run::Unary(tree::eval)),
     ("fills", Run::Unary(shape::fills)),
     ("hsym", Run::Unary(strings::hsym)),

@@ -84,11 +84,14 @@ pub fn parse_error(what: &str, at: usize) -> QError {
     QError::with("parse", what).place(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
-/// Whether nothing but blanks stands before the end of the expression.
+/// Whether nothing but blanks and a comment stands before the end of the expression.
 fn ends_expression(text: &[u8]) -> bool {
-    text.iter()
-        .find(|c| !matches!(c, b' ' | b'\t' | b'\r'))
-        .is_none_or(|c| matches!(c, b')' | b']' | b'}' | b';' | b'\n'))
+    let blanks = text.iter().take_while(|c| matches!(c, b' ' | b'\t' | b'\r')).count();
+    match text.get(blanks) {
+        None | Some(b')' | b']' | b'}' | b';' | b'\n') => true,
+        Some(b'/') => blanks > 0,
+        Some(_) => false,
+    }
 }
 
 fn is_name_start(c: u8) -> bool {

@@ -442,6 +442,9 @@ impl<'a> Parser<'a> {
         let pattern = glyph == ":" && (bracketed || matches!(left.kind, Kind::List(_) | Kind::Table { .. }));
         let (target, indices) = match &left.kind {
             _ if pattern => (left.clone(), Vec::new()),
+            Kind::Name(name) if columns::table::symbol::text(*name) == crate::syntax::resolve::WORD => {
+                return Err(QError::named("assign").place(left.at));
+            }
             Kind::Name(_) => (left.clone(), Vec::new()),
             Kind::Apply(f, indices) if matches!(f.kind, Kind::Name(_)) => ((**f).clone(), indices.clone()),
             // Keywords cannot be assigned to.

@@ -140,8 +140,8 @@ pub(crate) fn walk(node: &Node, look: &mut impl FnMut(&Node)) {
     }
 }
 
-/// The variable among q's own words, which every namespace sees.
-const WORD: &[u8] = b"csv";
+/// The variable among q's own words, which every namespace sees and text cannot assign.
+pub(super) const WORD: &[u8] = b"csv";
 
 /// A global's full name as seen from `namespace`.
 pub fn qualify(name: Sym, namespace: Sym) -> Result<Sym, QError> {

@@ -65,8 +65,10 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
             if spread.is_some_and(|v| v.count() != keys.count()) {
                 return Err(QError::named("length"));
             }
+            let places = places(&x, keys)?;
             for i in 0..keys.count() {
                 context.tick()?;
+                let place = places.as_ref().and_then(|places| places.get(i)).copied();
                 let item = spread.map(|v| v.at(i));
                 let change = Amend { function: change.function, value: item.as_ref().or(change.value) };
                 // A list among the indices is taken item by item, an elided index as every item. Keys without a type take it whole.
@@ -74,14 +76,56 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
                     key @ (Value::Vector(_) | Value::Null) if !is_key(&x, &key) && !is_untyped(&x) => {
                         deep(context, x, &[&[key][..], rest].concat(), &change)?
                     }
-                    key => single(context, x, &key, rest, &change)?,
+                    key => single(context, x, (&key, place), rest, &change)?,
                 };
             }
             Ok(x)
         }
-        key => single(context, x, key, rest, change),
+        key => single(context, x, (key, None), rest, change),
     }
 }
+
+/// Fewer keys are searched one by one.
+const FEW_KEYS: usize = 8;
+
+/// Positions that `keys` have in a dictionary once those that are new have been appended in turn; `None` where each is searched by itself.
+fn places(x: &Value, keys: &Value) -> Result<Option<Vec<usize>>, QError> {
+    let (Value::Dict(d), Value::Vector(sought)) = (x, keys) else { return Ok(None) };
+    let (Value::Vector(own), Value::Vector(_), false) = (&d.keys, &d.values, d.sorted) else { return Ok(None) };
+    let is_same_type = own.items.type_number() == sought.items.type_number() && !own.items.is_enumerated();
+    let are_keys = match &sought.items {
+        Items::List(lists) => lists.iter().all(|key| is_key(x, key)),
+        _ => true,
+    };
+    if sought.len() < FEW_KEYS || own.is_empty() || !is_same_type || !are_keys {
+        return Ok(None);
+    }
+    let at = find::positions_of(own, sought)?;
+    let groups = find::groups(&sought.items)?;
+    let mut end = own.len();
+    limits::room_for::<usize>(groups.firsts.len())?;
+    let mut of_groups = Vec::with_capacity(groups.firsts.len());
+    for first in &groups.firsts {
+        let found = at.get(*first as usize).and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < own.len());
+        of_groups.push(found.unwrap_or_else(|| {
+            end += 1;
+            end - 1
+        }));
+    }
+    limits::room_for::<usize>(groups.ids.len())?;
+    Ok(Some(groups.ids.iter().filter_map(|id| of_groups.get(*id as usize)).copied().collect()))
+}
+
+/// Position of a key of a dictionary. `place` is where it is if the dictionary has it, from [`places`].
+fn position(d: &Dict, (key, place): Key) -> Result<Option<usize>, QError> {
+    match place {
+        Some(place) => Ok(Some(place).filter(|place| *place < d.keys.count())),
+        None => find::position(&d.keys, key),
+    }
+}
+
+/// A key, and where it is if that is known.
+type Key<'a> = (&'a Value, Option<usize>);
 
 /// Whether the keys of a dictionary are `()`, as in `()!()`: the first key that is added then sets their type.
 fn is_untyped(x: &Value) -> bool {
@@ -110,14 +154,15 @@ fn bulk(x: &Value, keys: &Vector, change: &Amend) -> Result<Option<Value>, QErro
 }
 
 /// Changes one item.
-fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: &Amend) -> Result<Value, QError> {
+fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Amend) -> Result<Value, QError> {
     if let Value::Func(_) = x {
         return Err(QError::named("type"));
     }
+    let key = at.0;
     let replaces = rest.is_empty() && change.function.is_none();
     if replaces {
         let new = change.apply(context, Value::Null)?;
-        return set(context, x, key, new);
+        return set_at(context, x, at, new);
     }
     if let (Value::Table(t), Value::Sym(name)) = (&x, key)
         && t.column(*name).is_none()
@@ -130,11 +175,14 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
         return set(context, x, &Value::Sym(*name), new);
     }
     if rest.is_empty()
-        && let Some(counted) = counted_from_zero(context, &x, key, change)?
+        && let Some(counted) = counted_from_zero(context, &x, at, change)?
     {
-        return set(context, x, key, counted);
+        return set_at(context, x, at, counted);
     }
-    let mut old = index::one(context, &x, key)?;
+    let mut old = match (&x, at.1) {
+        (Value::Dict(d), Some(place)) => d.values.at(place),
+        _ => index::one(context, &x, key)?,
+    };
     // A new key of a dictionary of dictionaries starts from an empty one.
     if let (Value::Dict(d), false) = (&x, rest.is_empty())
         && let first @ Value::Dict(_) = d.values.at(0)
@@ -143,16 +191,16 @@ fn single(context: &mut Context, x: Value, key: &Value, rest: &[Value], change: 
         old = first.cut(0, 0);
     }
     let new = deep(context, old, rest, change)?;
-    set(context, x, key, new)
+    set_at(context, x, at, new)
 }
 
 /// As in kdb+, `+` and `-` on a new key of a dictionary count from 0, where the item at a missing key would be null. `None` for anything else.
-fn counted_from_zero(context: &mut Context, x: &Value, key: &Value, change: &Amend) -> Result<Option<Value>, QError> {
+fn counted_from_zero(context: &mut Context, x: &Value, key: Key, change: &Amend) -> Result<Option<Value>, QError> {
     let (Value::Dict(d), Some(f), Some(value)) = (x, change.function, change.value) else { return Ok(None) };
     let adds = prims::index_of(f).and_then(prims::get).is_some_and(|p| matches!(p.name, "+" | "-"));
     let Value::Vector(values) = &d.values else { return Ok(None) };
     let numbers = matches!(values.items.type_number(), types::SHORT..=types::FLOAT);
-    if !adds || !(numbers || values.is_empty()) || find::position(&d.keys, key)?.is_some() {
+    if !adds || !(numbers || values.is_empty()) || position(d, key)?.is_some() {
         return Ok(None);
     }
     let zero = match numbers {
@@ -164,6 +212,11 @@ fn counted_from_zero(context: &mut Context, x: &Value, key: &Value, change: &Ame
 
 /// Returns `x` with the item at `key` replaced; a new key is added to a dictionary or keyed table.
 pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> Result<Value, QError> {
+    set_at(context, x, (key, None), new)
+}
+
+fn set_at(context: &mut Context, x: Value, key_at: Key, new: Value) -> Result<Value, QError> {
+    let key = key_at.0;
     match x {
         Value::Vector(v) => set_item(context, v, key, new),
         Value::Dict(d) => {
@@ -181,8 +234,8 @@ pub(crate) fn set(context: &mut Context, x: Value, key: &Value, new: Value) -> R
                 let values = set(context, values, &Value::Long(row as i64), new)?;
                 return Ok(Value::Dict(Held::new(Dict { sorted, keys, values })));
             }
+            let at = position(&d, key_at)?;
             let Dict { sorted, keys, values } = d.into_value();
-            let at = find::position(&keys, key)?;
             // A list of dictionaries with the same keys is a table, also after the change.
             if let (Value::Table(rows), Value::Dict(row)) = (&values, &new)
                 && same_names(rows, row)

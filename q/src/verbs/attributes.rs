@@ -29,7 +29,10 @@ pub(crate) fn set_attribute(name: &[u8], x: Value) -> Result {
             let holds = match attr {
                 Attr::None | Attr::Grouped => true,
                 Attr::Sorted => ascends(&v.items)?,
-                Attr::Unique => groups()?.firsts.len() == v.len(),
+                Attr::Unique => match v.items.are_unique(find::room) {
+                    Some(unique) => unique?,
+                    None => groups()?.firsts.len() == v.len(),
+                },
                 Attr::Parted => {
                     let changes = groups()?.ids.windows(2).filter(|w| w.first() != w.last()).count();
                     v.is_empty() || changes + 1 == groups()?.firsts.len()

@@ -10,7 +10,7 @@ use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
 use columns::sys::budget;
 use columns::table::symbol::text;
-use columns::table::{Items, Raw, Table, Value, Vector};
+use columns::table::{Attr, Items, Raw, Table, Value, Vector};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -74,11 +74,16 @@ fn all_canonical(items: &Items) -> Result<Vec<Vec<u8>>, QError> {
     limits::room_for::<Vec<u8>>(items.len())?;
     let mut out = Vec::with_capacity(items.len());
     for i in 0..items.len() {
-        let mut bytes = Vec::new();
-        write_canonical(&items.get(i), &mut bytes)?;
-        out.push(bytes);
+        out.push(canonical(&items.get(i))?);
     }
     Ok(out)
+}
+
+/// Bytes that are equal for equal values.
+pub(crate) fn canonical(x: &Value) -> Result<Vec<u8>, QError> {
+    let mut bytes = Vec::new();
+    write_canonical(x, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn write_canonical(x: &Value, out: &mut Vec<u8>) -> Result<(), QError> {
@@ -171,6 +176,14 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
         return position(&list.clone().plain(), &item.clone().plain());
     }
     match (list, item) {
+        (Value::Vector(v), atom) if atom.is_atom() => {
+            if let Some(places) = by_index(v, &atom.to_items())? {
+                return Ok(places.first().and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < v.len()));
+            }
+        }
+        _ => {}
+    }
+    match (list, item) {
         (Value::Vector(Vector { items: Items::Sym(v), .. }), Value::Sym(s)) => {
             return Ok(v.iter().position(|i| i == s));
         }
@@ -203,7 +216,30 @@ pub(crate) fn positions(context: &Context, list: &Vector, sought: &Vector) -> Re
     positions_of(list, sought)
 }
 
-fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
+/// Positions by the index that `` `u# `` has made; `None` without one.
+fn by_index(list: &Vector, sought: &Items) -> Result<Option<Vec<i64>>, QError> {
+    if list.attr != Attr::Unique {
+        return Ok(None);
+    }
+    limits::room_for::<i64>(sought.len())?;
+    let mut out = Vec::with_capacity(sought.len());
+    for from in (0..sought.len()).step_by(CHUNK) {
+        let chunk = sought.cut(from, from + CHUNK);
+        budget::note(chunk.len());
+        limits::check()?;
+        match list.items.places(&chunk) {
+            Some(places) => out.extend(places),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(out))
+}
+
+/// As [`positions`], without an evaluation at hand.
+pub(crate) fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
+    if let Some(places) = by_index(list, &sought.items)? {
+        return Ok(places);
+    }
     Ok(match (hashed(&list.items)?, hashed(&sought.items)?) {
         (Hashed::U8(l), Hashed::U8(w)) => keys::positions(l, w, room)?,
         (Hashed::I16(l), Hashed::I16(w)) => keys::positions(l, w, room)?,
@@ -293,6 +329,12 @@ pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QErr
     }
     // One pass over the first column, typed where it can be.
     let sought: Vec<Value> = (0..keys.columns.len()).map(|i| values.at(i).plain()).collect();
+    if let ([column], [value]) = (&keys.columns[..], &sought[..])
+        && value.is_atom()
+        && let Some(rows) = by_index(column, &value.to_items())?
+    {
+        return Ok(rows.first().and_then(|row| usize::try_from(*row).ok()).filter(|row| *row < column.len()));
+    }
     let rows = match (keys.columns.first(), sought.first()) {
         (Some(first), Some(value)) if value.is_atom() => equal_to(&first.items, &value.to_items(), 0)
             .filter(|_| first.items.plain().type_number() == value.to_items().type_number()),
@@ -350,7 +392,7 @@ pub(crate) fn rows_of(keys: &Table, sought: &Table) -> Result<Vec<i64>, QError> 
 }
 
 /// Up to this many rows are sought one by one: most updates of a keyed table are single rows.
-const FEW_ROWS: usize = 4;
+pub(crate) const FEW_ROWS: usize = 4;
 
 /// Positions of items equal to one; `None` for types whose equal items may differ in their bits.
 fn equal_to(items: &Items, sought: &Items, row: usize) -> Option<Vec<i64>> {
@@ -434,20 +476,31 @@ fn by_columns(keys: &Table, columns: &[&Vector], count: usize) -> Result<Vec<i64
 }
 
 fn by_row_bytes(keys: &Table, columns: &[&Vector], count: usize) -> Result<Vec<i64>, QError> {
-    let row_bytes = |columns: &[&Vector], rows: usize| -> Result<Vec<Vec<u8>>, QError> {
-        limits::room_for::<Vec<u8>>(rows)?;
-        let mut all = Vec::with_capacity(rows);
-        for row in 0..rows {
-            let mut out = Vec::new();
-            columns.iter().try_for_each(|c| write_canonical(&c.items.get(row), &mut out))?;
-            all.push(out);
-        }
-        Ok(all)
-    };
-    let own: Vec<&Vector> = keys.columns.iter().collect();
-    let haystack = row_bytes(&own, keys.count())?;
-    let needles = row_bytes(columns, count)?;
-    self::keys::positions(&haystack, &needles, room)
+    let needles = row_bytes(count, columns.len(), |row, c| columns.get(c).map(|c| c.items.get(row)))?;
+    by_bytes(keys, &needles)
+}
+
+/// Rows of `keys` with the same items as these lists, each of an item for each column.
+pub(crate) fn rows_of_lists(keys: &Table, lists: &[Value]) -> Result<Vec<i64>, QError> {
+    let needles = row_bytes(lists.len(), keys.columns.len(), |row, c| lists.get(row).map(|list| list.at(c)))?;
+    by_bytes(keys, &needles)
+}
+
+fn by_bytes(keys: &Table, needles: &[Vec<u8>]) -> Result<Vec<i64>, QError> {
+    let own = |row: usize, c: usize| keys.columns.get(c).map(|c| c.items.get(row));
+    self::keys::positions(&row_bytes(keys.count(), keys.columns.len(), own)?, needles, room)
+}
+
+/// Bytes of each row that are equal for equal rows. `cell` returns an item by row and column.
+fn row_bytes(rows: usize, width: usize, cell: impl Fn(usize, usize) -> Option<Value>) -> Result<Vec<Vec<u8>>, QError> {
+    limits::room_for::<Vec<u8>>(rows)?;
+    let mut all = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let mut out = Vec::new();
+        (0..width).filter_map(|c| cell(row, c)).try_for_each(|item| write_canonical(&item, &mut out))?;
+        all.push(out);
+    }
+    Ok(all)
 }
 
 /// `list bin wanted`: the last index whose item is not above; -1 without one.

@@ -20,8 +20,12 @@ pub(crate) fn prior_seed(f: &Value, y: &Value) -> Value {
     match name_of(f) {
         Some("-" | "+") => Value::from_long(number, 0),
         Some("*" | "%") => Value::from_long(number, 1),
-        // Items that are lists compare with a null of their own type.
-        Some("=" | "<" | ">" | "^") if !y.at(0).is_scalar() => Value::null_of(y.at(0).to_items().type_number()),
+        // Items that are lists compare with a null of their own type, dictionaries with that of their values.
+        Some("=" | "<>" | "<" | ">" | "<=" | ">=" | "^") if !matches!(y, Value::Table(_)) => match y.at(0) {
+            list @ Value::Vector(_) => Value::null_of(list.to_items().type_number()),
+            Value::Dict(d) => Value::null_of(d.values.to_items().type_number()),
+            _ => y.at(usize::MAX),
+        },
         _ => y.at(usize::MAX),
     }
 }

@@ -6,6 +6,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::convert::rows;
 use crate::verbs::find;
 use crate::verbs::find::Sought;
+use crate::verbs::lookup::{Lookup, together};
 use crate::verbs::map::map;
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
 use proto::types;
@@ -129,6 +130,12 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
         (Value::Vector(keys), Value::Vector(Vector { items: Items::List(l), .. }))
             if !matches!(keys.items, Items::List(_)) && l.iter().any(|item| !item.is_scalar()) =>
         {
+            // Values that are lists may make a vector of a row.
+            if matches!(&d.values, Value::Vector(v) if !matches!(v.items, Items::List(_)))
+                && let Some(found) = together(context, i, |c, all| from_dict(c, d, &all))?
+            {
+                return Ok(found);
+            }
             map(context, i, |c, item| {
                 c.enter()?;
                 from_dict(c, d, &item)
@@ -145,7 +152,10 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
                 Sought::Items if !deep(keys) || deep(sought) => {
                     Ok(d.values.gather(&find::positions(context, keys, sought)?))
                 }
-                Sought::Deeper => map(context, i, |c, item| from_dict(c, d, &item)),
+                Sought::Deeper => {
+                    let result = |at: Vec<i64>| d.values.gather(&at);
+                    Lookup::new(keys)?.each(context, i, &result, &|c, item| from_dict(c, d, &item))
+                }
                 _ => Ok(d.values.at(find::position(&d.keys, i)?.unwrap_or(usize::MAX))),
             }
         }
@@ -200,6 +210,9 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
         // Otherwise a list is one key, an item for each key column.
         list @ Value::Vector(_) => {
             if is_keys(keys, list) {
+                if list.count() > find::FEW_ROWS {
+                    return Ok(values.gather(&find::rows_of_lists(keys, &list.items())?));
+                }
                 return map(context, list, |_, key| Ok(values.at(find::row_of(keys, &key)?.unwrap_or(usize::MAX))));
             }
             Ok(values.at(find::row_of(keys, list)?.unwrap_or(usize::MAX)))

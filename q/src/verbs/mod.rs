@@ -25,6 +25,7 @@ pub(crate) mod joins;
 pub(crate) mod json;
 pub(crate) mod keyed;
 pub(crate) mod linear;
+pub(crate) mod lookup;
 pub(crate) mod map;
 pub(crate) mod matches;
 pub(crate) mod monads;

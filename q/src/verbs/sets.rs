@@ -8,6 +8,7 @@ use crate::runtime::values::listed;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Stored;
 use crate::verbs::find::Sought;
+use crate::verbs::lookup::{Lookup, together};
 use crate::verbs::map::map;
 use crate::verbs::matches::same_exactly;
 use crate::verbs::shape::join;
@@ -82,6 +83,9 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
             rows @ Value::Vector(_)
                 if index::is_keys(keys, rows) && !keys.columns.iter().any(|c| matches!(c.items, Items::List(_))) =>
             {
+                if rows.count() > find::FEW_ROWS {
+                    return Ok(Value::longs(find::rows_of_lists(keys, &rows.items())?));
+                }
                 map(context, rows, |_, row| Ok(Value::Long(find::row_of(keys, &row)?.unwrap_or(keys.count()) as i64)))
             }
             row => Ok(Value::Long(find::row_of(keys, &listed(row.clone()))?.unwrap_or(keys.count()) as i64)),
@@ -96,9 +100,14 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
                 Value::Vector(w) if deep && matches!(w.items, Items::List(_)) => match find::sought(v, &y) {
                     Sought::Item => Ok(Value::Long(find::position(&x, &y)?.unwrap_or(x.count()) as i64)),
                     Sought::Items => Ok(Value::longs(find::positions(context, v, w)?)),
-                    Sought::Deeper => map(context, &y, |c, item| find_in(c, x.clone(), item)),
+                    Sought::Deeper => {
+                        Lookup::new(v)?.each(context, &y, &Value::longs, &|c, item| find_in(c, x.clone(), item))
+                    }
                 },
-                Value::Vector(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
+                Value::Vector(_) if !deep => match together(context, &y, |c, all| find_in(c, x.clone(), all))? {
+                    Some(found) => Ok(found),
+                    None => map(context, &y, |c, item| find_in(c, x.clone(), item)),
+                },
                 Value::Dict(_) | Value::Table(_) if !deep => map(context, &y, |c, item| find_in(c, x.clone(), item)),
                 item => {
                     if !deep && item.is_atom() {
@@ -155,7 +164,14 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
                     let at = find::positions(context, b, a)?;
                     Ok(Value::bools(blocks::map(&at, |p| found(p, b.len()))))
                 }
-                _ => map(context, &x, |c, item| in_(c, item, y.clone())),
+                Sought::Deeper if deep_y => {
+                    let result = |at: Vec<i64>| Value::bools(blocks::map(&at, |p| found(p, b.len())));
+                    Lookup::new(b)?.each(context, &x, &result, &|c, item| in_(c, item, y.clone()))
+                }
+                _ => match together(context, &x, |c, all| in_(c, all, y.clone()))? {
+                    Some(found) => Ok(found),
+                    None => map(context, &x, |c, item| in_(c, item, y.clone())),
+                },
             }
         }
         (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),

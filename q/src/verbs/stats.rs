@@ -426,6 +426,22 @@ fn with_previous(context: &mut Context, x: Value, op: Op) -> Result {
     }
 }
 
+/// `differ`; with two arguments, the first is the item before those of the second.
+pub(crate) fn differ_from(context: &mut Context, mut arguments: Vec<Value>) -> Result {
+    let y = arguments.pop().ok_or_else(type_error)?;
+    let Some(before) = arguments.pop() else { return differ(context, y) };
+    let first = Value::Bool(!crate::verbs::matches::same(&before, &y.at(0))?);
+    let count = y.count();
+    match differ(context, y)? {
+        empty if count == 0 => Ok(empty),
+        Value::Dict(d) => {
+            let values = crate::verbs::shape::join(context, first, d.values.cut(1, count))?;
+            Ok(Value::dict(d.keys.clone(), values))
+        }
+        list => crate::verbs::shape::join(context, first, list.cut(1, count)),
+    }
+}
+
 pub(crate) fn differ(context: &mut Context, x: Value) -> Result {
     if let Value::Dict(d) = &x {
         let values = differ(context, d.values.clone())?;

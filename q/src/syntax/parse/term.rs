@@ -211,6 +211,7 @@ impl<'a> Parser<'a> {
         let (Token::Name(name), Token::Glyph("::"), false) = (self.peek(), self.peek_after(), self.is_k) else {
             return Ok(None);
         };
+        let is_word = *name == resolve::WORD;
         let (name, at, before) = (symbol(name)?, self.position(), self.at);
         self.advance();
         self.advance();
@@ -218,6 +219,9 @@ impl<'a> Parser<'a> {
         if self.at_end() {
             self.at = before;
             return Ok(None);
+        }
+        if is_word {
+            return Err(QError::named("assign").place(u32::try_from(at).unwrap_or(u32::MAX)));
         }
         let start = self.position();
         let body = self.statements()?;
