@@ -5,7 +5,7 @@ use crate::runtime::error::{Origin, Place, QError};
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
-use columns::table::{Value, symbol};
+use columns::table::{Items, Value, Vector, symbol};
 
 /// Position of a level that is no code.
 const NOWHERE: i64 = -1;
@@ -66,8 +66,42 @@ fn level(row: &Value) -> Option<(Place, usize, bool)> {
     let file = file.as_text().filter(|file| !file.is_empty());
     let origin = line.zip(file).map(|(line, file)| Origin { file: file.into(), line });
     let (name, text) = (name.as_text()?.to_vec(), text.as_text()?.to_vec());
-    let place = Place { name, text, at: u32::try_from(position).unwrap_or(0), origin };
-    Some((place, usize::try_from(row.at(3).as_long()?).ok()?, position != NOWHERE))
+    let is_code = position != NOWHERE;
+    let at = if is_code { u32::try_from(position).unwrap_or(0) } else { Place::NOWHERE };
+    let n = usize::try_from(row.at(3).as_long()?).ok()?;
+    Some((Place { name, text, at, origin }, n, is_code))
+}
+
+/// `'x` at a position: the error of a symbol or a string, or of a list of one of them and a backtrace, which stands for the level that signals it.
+pub(super) fn signalled(x: &Value, at: u32) -> QError {
+    let name = |x: &Value| match x {
+        Value::Sym(name) => Some(symbol::text(*name).to_vec()),
+        Value::Vector(_) => Some(x.as_text()?.to_vec()),
+        _ => None,
+    };
+    if let Some(name) = name(x) {
+        return QError::signal(name).place(at);
+    }
+    let again = || match general(x)? {
+        [reason, backtrace] => {
+            let (error, places) = (QError::signal(name(reason)?), places(backtrace)?);
+            Some(if places.is_empty() { error.place(at) } else { error.with_backtrace(places) })
+        }
+        _ => None,
+    };
+    again().unwrap_or_else(|| QError::named("stype").place(at))
+}
+
+fn general(x: &Value) -> Option<&[Value]> {
+    match x {
+        Value::Vector(Vector { items: Items::List(list), .. }) => Some(list),
+        _ => None,
+    }
+}
+
+/// Reads a backtrace, up to the longest that an error keeps.
+fn places(backtrace: &Value) -> Option<Vec<Place>> {
+    general(backtrace)?.iter().take(QError::MAX_TRACE).map(|row| level(row).map(|(place, ..)| place)).collect()
 }
 
 /// `.Q.sbt x`: formats a backtrace.

@@ -1,6 +1,6 @@
 //! Evaluates syntax nodes. Arguments are evaluated from right to left, as in q.
 
-use crate::eval::{globals, suspend};
+use crate::eval::{globals, suspend, trap};
 use crate::qsql;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -170,12 +170,7 @@ impl Context<'_> {
             Kind::Return(value) => Err(Flow::Return(self.node(value, frame)?)),
             Kind::Signal(value) => {
                 let signal = self.node(value, frame)?;
-                let name = match &signal {
-                    Value::Sym(s) => text(*s).to_vec(),
-                    Value::Char(_) => return Err(QError::named("stype").place(node.at).into()),
-                    other => other.as_text().ok_or(QError::named("stype"))?.to_vec(),
-                };
-                Err(QError::signal(name).place(node.at).into())
+                Err(trap::signalled(&signal, node.at).into())
             }
             Kind::View(name, source) => {
                 let view = crate::eval::views::view(Arc::clone(source), self.host.namespace())?;

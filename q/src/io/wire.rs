@@ -176,7 +176,7 @@ fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QErr
     room(out, HEAD_BYTES.saturating_add(v.len().saturating_mul(v.items.wire_bytes())))?;
     match &v.items {
         Items::List(items) => {
-            out.list_head(items.len());
+            out.vector_head(types::LIST, attr, items.len());
             for item in items.iter() {
                 put(item, out, depth + 1)?;
             }

@@ -29,6 +29,8 @@ struct Way {
     scopes: Vec<Scope>,
     /// The failed primitive and its arguments, if the host debugs.
     failed: Option<(Value, Value)>,
+    /// The error was signalled with the backtrace of another: the console shows every level.
+    is_signalled_again: bool,
     suspension: Suspension,
 }
 
@@ -122,6 +124,14 @@ impl QError {
         } else {
             QError::signal(name)
         }
+    }
+
+    /// The error with the levels of a backtrace, below those that it has yet to leave.
+    pub(crate) fn with_backtrace(mut self, places: Vec<Place>) -> QError {
+        let way = self.way.get_or_insert_default();
+        way.is_signalled_again = true;
+        way.places = places;
+        self
     }
 
     /// Adds the position in the running text, unless an inner one is known.
@@ -341,8 +351,10 @@ impl QError {
     /// Returns the error as the console shows it: its name, and the innermost text with a caret below the failed operation.
     pub fn shown(&self) -> Vec<u8> {
         let mut place = Vec::new();
-        if let Some(innermost) = self.trace().first() {
-            innermost.write(self.trace().len() - 1, &mut place);
+        let trace = self.trace();
+        let levels = if self.way.as_ref().is_some_and(|way| way.is_signalled_again) { trace.len() } else { 1 };
+        for (i, level) in trace.iter().enumerate().take(levels) {
+            level.write(trace.len().saturating_sub(i + 1), &mut place);
         }
         shown(Explained { name: &self.name, reason: self.detail.as_bytes(), place: &place })
     }

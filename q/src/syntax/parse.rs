@@ -282,7 +282,7 @@ impl<'a> Parser<'a> {
         }
         let left = self.term()?;
         if self.at_end() {
-            return Ok(left.node);
+            return Ok(bracket_assignment(left.node));
         }
         if let Some(assignment) = self.assignment(&left)? {
             return Ok(assignment);
@@ -321,6 +321,13 @@ impl<'a> Parser<'a> {
         let right = self.expression()?;
         if self.ends_open(&right) || left.infix && self.is_k_verb(&right) {
             return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
+        }
+        // A function under an iterator is infix: without a left operand it is valid in brackets only.
+        if let Kind::Derive(iterator, _) = &left.node.kind
+            && !left.bracketed
+            && !self.is_k
+        {
+            return Err(QError::signal(iterator.glyph()).place(left.node.at));
         }
         // An operator without a left operand is valid in brackets only.
         if let Kind::Const(f) = &left.node.kind
@@ -432,10 +439,16 @@ impl<'a> Parser<'a> {
         is_colon && !matches!(self.peek_after(), Token::End | Token::Close(_) | Token::Semicolon)
     }
 
+    /// Whether `/:` or `\:` follows the next token without a blank: `x:\:y` iterates `:`.
+    fn iterates_next(&self) -> bool {
+        let each = |token: &Token| matches!(token, Token::Iterator(Iterator::EachLeft | Iterator::EachRight));
+        self.placed(1).is_some_and(|p| !p.spaced && each(&p.token))
+    }
+
     fn assignment(&mut self, left: &Term) -> Result<Option<Node>, QError> {
         let Token::Glyph(glyph) = self.peek() else { return Ok(None) };
         let glyph = *glyph;
-        if !glyph.ends_with(':') || matches!(glyph, "0:" | "1:" | "2:") {
+        if !glyph.ends_with(':') || matches!(glyph, "0:" | "1:" | "2:") || glyph == ":" && self.iterates_next() {
             return Ok(None);
         }
         let (left, bracketed) = (&left.node, left.bracketed);
@@ -479,6 +492,22 @@ impl<'a> Parser<'a> {
         let assign = Assign { target, global: glyph == "::" || is_global_amend, indices, through, value, pattern };
         Ok(Some(Node::new(at, Kind::Assign(Box::new(assign)))))
     }
+}
+
+/// `:[name;y]` and `:[name i;y]` assign, as `name:y` and `name[i]:y` do.
+fn bracket_assignment(node: Node) -> Node {
+    let Kind::Apply(f, arguments) = &node.kind else { return node };
+    let [Some(place), Some(value)] = &arguments[..] else { return node };
+    if !matches!(&f.kind, Kind::Const(f) if prims::is_glyph(f, ":")) {
+        return node;
+    }
+    let (target, indices) = match &place.kind {
+        Kind::Name(_) => (place.clone(), Vec::new()),
+        Kind::Apply(name, indices) if matches!(name.kind, Kind::Name(_)) => ((**name).clone(), indices.clone()),
+        _ => return node,
+    };
+    let assign = Assign { target, global: false, indices, through: None, value: value.clone(), pattern: false };
+    Node::new(node.at as usize, Kind::Assign(Box::new(assign)))
 }
 
 /// Joins `'` and `':` to the verb before them across blanks: `1 _ 'x` iterates and signals nothing. `x: 'text` signals, and `'[f;g]`

@@ -6,7 +6,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::prims;
 use crate::verbs::find;
-use crate::verbs::matches::order;
+use crate::verbs::matches::order_mixed;
 use crate::verbs::types::attribute_name;
 use columns::sys::shared::Held;
 use columns::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
@@ -70,7 +70,7 @@ pub(crate) fn set_attribute(name: &[u8], x: Value) -> Result {
 /// Whether every item is at least as large as the one before it.
 pub(crate) fn ascends(items: &Items) -> std::result::Result<bool, QError> {
     for i in 1..items.len() {
-        if order(&items.get(i - 1), &items.get(i))? == Ordering::Greater {
+        if order_mixed(&items.get(i - 1), &items.get(i))? == Ordering::Greater {
             return Ok(false);
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr
         Attr::Grouped => Attr::Grouped,
         Attr::Sorted => {
             let joins = match v.len().checked_sub(1) {
-                Some(last) if !more.is_empty() => order(&v.items.get(last), &more.get(0))? != Ordering::Greater,
+                Some(last) if !more.is_empty() => order_mixed(&v.items.get(last), &more.get(0))? != Ordering::Greater,
                 _ => true,
             };
             if joins && ascends(more)? { Attr::Sorted } else { Attr::None }

@@ -3,6 +3,7 @@
 mod follow;
 
 use crate::runtime::context::Context;
+use crate::runtime::domains;
 use crate::runtime::error::QError;
 use crate::runtime::values::Result;
 use crate::runtime::values::listed;
@@ -31,9 +32,16 @@ fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError
     })
 }
 
+fn note_kind(context: &Context, name: Sym) {
+    if !matches!(context.host.global(name), None | Some(Value::Table(_))) {
+        domains::note_keys(name);
+    }
+}
+
 /// `` `d$y ``: every item of `y` must be in the domain.
 pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
     note(name);
+    note_kind(context, name);
     let domain = domain(context, name)?;
     let y = y.plain();
     let Value::Vector(items) = listed(y.clone()) else { return Err(type_error()) };
@@ -90,6 +98,7 @@ pub(crate) fn link(context: &mut Context, name: Sym, rows: Value) -> Result {
         });
     }
     note(name);
+    note_kind(context, name);
     let held = domain(context, name)?;
     let picked = index::one(context, &held, &rows)?;
     Ok(match picked {

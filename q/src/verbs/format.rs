@@ -1,5 +1,6 @@
 //! Values as one line of text: `.Q.s1`, `-3!`, `string`, and the cells of console output.
 
+use crate::runtime::domains;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::line::Line;
@@ -9,7 +10,7 @@ use crate::syntax::prims;
 use columns::kernel::num::{Int, Num};
 use columns::table::function::Function;
 use columns::table::symbol::text;
-use columns::table::{Items, Value, Vector};
+use columns::table::{Items, Sym, Value, Vector};
 use proto::types;
 
 /// A float in the format of C's `%.{precision}g`; precision 0 stands for 17.
@@ -273,7 +274,7 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
         Value::Char(c) => quoted(&[*c], out),
         Value::Sym(s) => out.put(&[b"`", text(*s)].concat()),
         Value::Enum(domain, s) => out.put(&[b"`", text(*domain), b"$`", text(*s)].concat()),
-        Value::Link(domain, i) => out.put(&[b"`", text(*domain), b"$", integer(*i).as_bytes()].concat()),
+        Value::Link(domain, i) => out.put(&[b"`", text(*domain), link_glyph(*domain), integer(*i).as_bytes()].concat()),
         Value::Byte(b) => out.put(format!("0x{b:02x}").as_bytes()),
         Value::Float(f) => {
             let digits = float(*f, precision);
@@ -287,6 +288,11 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
     }
 }
 
+/// `$` before a key of the domain, `!` before the number of a row that a link points to.
+fn link_glyph(domain: Sym) -> &'static [u8] {
+    if domains::holds_keys(domain) { b"$" } else { b"!" }
+}
+
 /// Items of one type written between two checks of the limits.
 const RUN: usize = 1024;
 
@@ -296,7 +302,8 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
         out.put(&[b"`", attribute, b"#"].concat())?;
     }
     if let Some(domain) = crate::runtime::values::domain_of_items(&v.items) {
-        out.put(&[b"`", text(domain), b"$"].concat())?;
+        let glyph: &[u8] = if matches!(v.items, Items::Link(..)) { link_glyph(domain) } else { b"$" };
+        out.put(&[b"`", text(domain), glyph].concat())?;
         return vector(&Vector { attr: columns::table::Attr::None, items: v.items.plain() }, precision, out);
     }
     let number = v.items.type_number();

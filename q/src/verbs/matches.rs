@@ -146,6 +146,14 @@ pub(crate) fn order(x: &Value, y: &Value) -> Result<Ordering, QError> {
     })
 }
 
+/// The order of a list of mixed types, as sorting has it: by type, then by value.
+pub(crate) fn order_mixed(x: &Value, y: &Value) -> Result<Ordering, QError> {
+    match x.type_number().unsigned_abs().cmp(&y.type_number().unsigned_abs()) {
+        Ordering::Equal => order(x, y),
+        by_type => Ok(by_type),
+    }
+}
+
 /// Binary search: the number of leading `rows` for which `before` holds.
 ///
 /// # Errors

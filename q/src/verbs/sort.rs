@@ -7,9 +7,9 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::{Evaluate, Stored};
 use crate::verbs::convert::order_floats;
-use crate::verbs::matches::order;
+use crate::verbs::index;
+use crate::verbs::matches::order_mixed;
 use crate::verbs::shape::long;
-use crate::verbs::{attributes, index};
 use columns::kernel::{blocks, merge};
 use columns::sys::budget::{self, BLOCK};
 use columns::table::symbol::text;
@@ -73,10 +73,7 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::
             let compare = |a: u32, b: u32| match (v.get(a as usize), v.get(b as usize)) {
                 (Some(a), Some(b)) => {
                     let (a, b) = if descending { (b, a) } else { (a, b) };
-                    match a.type_number().unsigned_abs().cmp(&b.type_number().unsigned_abs()) {
-                        Ordering::Equal => order(a, b),
-                        by_type => Ok(by_type),
-                    }
+                    order_mixed(a, b)
                 }
                 _ => Ok(Ordering::Equal),
             };
@@ -135,23 +132,17 @@ pub(crate) fn asc(_: &mut Context, x: Value) -> Result {
         return Err(QError::named("rank"));
     }
     let rows = rows_of(&x, false)?;
-    let sorted = x.gather(&rows);
-    if let Value::Dict(d) = &sorted
-        && let (keys, Value::Table(values)) = (&d.keys, &d.values)
-    {
-        let mut values = (**values).clone();
-        let attr = if values.columns.len() > 1 { Attr::Parted } else { Attr::Sorted };
-        if let Some(first) = values.columns.first_mut() {
-            first.attr = attr;
-        }
-        return Ok(Value::dict(keys.clone(), Value::table(values)));
-    }
-    Ok(match sorted {
+    Ok(match x.gather(&rows) {
+        Value::Dict(d) => Value::dict(d.keys.clone(), sorted(d.values.clone())),
+        other => sorted(other),
+    })
+}
+
+/// Marks what is in ascending order as sorted; a table by its first column.
+fn sorted(x: Value) -> Value {
+    match x {
         Value::Vector(v) if !matches!(v.items, Items::List(_)) || !v.is_empty() => {
-            // A list of mixed types is sorted by type first, which the sorted attribute does not allow.
-            let is_mixed = matches!(v.items, Items::List(_)) && !attributes::ascends(&v.items)?;
-            let attr = if is_mixed { Attr::None } else { Attr::Sorted };
-            Vector { attr, items: v.items }.into()
+            Vector { attr: Attr::Sorted, items: v.items }.into()
         }
         Value::Table(t) => {
             let mut t = (*t).clone();
@@ -162,7 +153,7 @@ pub(crate) fn asc(_: &mut Context, x: Value) -> Result {
             Value::table(t)
         }
         other => other,
-    })
+    }
 }
 
 pub(crate) fn desc(_: &mut Context, x: Value) -> Result {

@@ -93,6 +93,10 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
             _ => Err(QError::named("domain")),
         };
     }
+    // As in kdb+, a matrix without rows is no value.
+    if let [0, _] = dims[..] {
+        return Err(QError::named("length"));
+    }
     // Only the last of three or more dimensions may be 0.
     let is_outer_empty = matches!(&dims[..], [outer @ .., _] if outer.len() > 1 && outer.contains(&0));
     if dims.iter().any(|d| *d < 0) || is_outer_empty {

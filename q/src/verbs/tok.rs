@@ -242,13 +242,23 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
                 let ns = days.checked_mul(DAY_NS)?.checked_add(within)?;
                 Value::Timespan(if negative { -ns } else { ns })
             }
-            None => Value::Timespan(clock(text)?),
+            None => Value::Timespan(clock(text).or_else(|| hours_and_fraction(text))?),
         },
         types::MINUTE => Value::Minute(i32::try_from(clock(text)? / 60_000_000_000).ok()?),
         types::SECOND => Value::Second(i32::try_from(clock(text)? / 1_000_000_000).ok()?),
         types::TIME => Value::Time(i32::try_from(clock(text)? / 1_000_000).ok()?),
         _ => return None,
     })
+}
+
+/// `h.f`: hours and a fraction of a second, as kdb+ reads what looks like a float.
+fn hours_and_fraction(text: &[u8]) -> Option<i64> {
+    let at = text.iter().position(|c| *c == b'.')?;
+    let (hours, fraction) = (text.get(..at)?, text.get(at..)?);
+    if hours.is_empty() || hours.len() > 2 {
+        return None;
+    }
+    time::parse_clock_ns(&[hours, b":00:00", fraction].concat())
 }
 
 /// `hhmm`, `hhmmss`, `hhmmssfff`.

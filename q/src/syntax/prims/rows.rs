@@ -209,7 +209,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     infix("ijf", "as ij; nulls of y leave the values of x", NONE),
     infix("ujf", "as uj; nulls of y leave the values of x", NONE),
     infix("dsave", "writes tables by name, splayed, with enumerated symbols and a parted first column", NONE),
-    infix("setenv", "sets an environment variable for getenv", NONE),
+    infix("setenv", "sets an environment variable for getenv", (BINARY, 0x21)),
     infix("msum", "moving sum of x items", NONE),
     infix("mavg", "moving mean of x items", NONE),
     infix("mcount", "moving count of items that are not null", NONE),
@@ -284,7 +284,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word("inv", "inverse of a matrix"),
     cover("md5", "MD5 of text, 16 bytes", "-15!", (PROJECTION, 15)),
     word("reval", "as eval, with no right to change anything"),
-    word("getenv", "value of an environment variable"),
+    unary("getenv", "value of an environment variable", "getenv", 0x1e),
     Primitive {
         shown: "<:",
         ..word("hopen", "connects to `:host:port:user:password or opens a file; returns its handle")
