@@ -28,16 +28,6 @@ pub(super) fn is_own(name: &OsStr) -> bool {
     name == APPENDING || name.as_bytes().starts_with(NEW.as_bytes())
 }
 
-/// Removes the files that were to replace others, which an append was interrupted before it renamed.
-pub(super) fn remove_replacements(folder: &Path) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().as_bytes().starts_with(NEW.as_bytes()) {
-            // The next append tries it again; readers ignore the file.
-            drop(std::fs::remove_file(entry.path()));
-        }
-    }
-}
-
 /// Removes a directory in which there is nothing, or only these files, which `key` does not show.
 ///
 /// # Errors
