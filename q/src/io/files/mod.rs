@@ -179,7 +179,8 @@ pub(crate) fn hdel(context: &mut Context, x: Value) -> Result {
     Ok(x)
 }
 
-/// `key` of a file symbol: names in a directory, without those of an interrupted append, the symbol of a file itself, the empty list if neither exists.
+/// `key` of a file symbol: names in a directory, the symbol of a file itself, the empty list if neither exists. Leaves out files of an interrupted
+/// append.
 pub(crate) fn key(context: &mut Context, x: Value) -> Result {
     use std::os::unix::ffi::OsStrExt;
     let path = path(context, &x)?;
