@@ -6,7 +6,7 @@
 //! Where columns differ in length, and the file and all heads have the same count, an append was interrupted: a reader takes that number of rows,
 //! and the next append cuts off what is after them. Without the file another program has written the columns: nothing of them is cut off. An
 //! error, such as a full disk, cuts off what was written. A column that is a general list is read at each append, one that is compressed also
-//! written anew ([`replace`]).
+//! rewritten ([`replace`]).
 
 mod column;
 mod replace;
