@@ -67,8 +67,7 @@ pub trait Peer: Send + Sync {
     /// Closes the connection.
     fn cut(&mut self) {}
 
-    /// What `-38!` says: the protocol, `q` for IPC, `w` for WebSocket, or `h` for HTTP, whose connection lasts for one request only; and the family,
-    /// `t` for TCP or `u` for a Unix socket.
+    /// Protocol, `q` for IPC, `w` for WebSocket, or `h` for HTTP, whose connection lasts for one request only, and family, `t` for TCP or `u` for a Unix socket: `-38!`.
     fn socket(&self) -> [u8; 2] {
         *b"qt"
     }
@@ -86,7 +85,7 @@ pub type Connector = Arc<dyn Fn(&[u8], u64) -> Result<Box<dyn Peer>, QError> + S
 
 enum Open {
     /// Text, bytes, or the items of a vector as in memory are appended.
-    File(std::fs::File, Holds),
+    File(std::fs::File, FileForm),
     /// A file of a general list, such as a tickerplant's log: items are appended in kdb+'s format.
     List(std::fs::File),
     Peer(Box<dyn Peer>),
@@ -178,8 +177,8 @@ impl Handles {
             let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
             let file =
                 file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?;
-            match Holds::of(path) {
-                Holds::List => Open::List(file),
+            match FileForm::of(path) {
+                FileForm::List => Open::List(file),
                 holds => Open::File(file, holds),
             }
         };
@@ -371,9 +370,9 @@ impl Handles {
     }
 }
 
-/// What a file holds, by its head. A file that cannot be read counts as text.
+/// Form of a file, by its head and size. A file that cannot be read counts as text.
 #[derive(Clone, Copy)]
-enum Holds {
+enum FileForm {
     /// Text or bytes.
     Plain,
     /// A general list, as `set` writes it.
@@ -381,46 +380,81 @@ enum Holds {
     Symbols,
     /// A vector of this fixed-width type, as in memory.
     Items(i8),
-    /// Compressed, nested, mapped or enumerated items, which bytes at the end would damage.
+    /// Compressed, nested, mapped or enumerated items: bytes at the end would damage it.
     Compound,
 }
 
-impl Holds {
-    fn of(path: &std::path::Path) -> Holds {
-        let mut head = [0; proto::log::FILE_HEAD.len()];
-        match std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)) {
-            Ok(()) if proto::log::is_log_head(&head) => Holds::List,
-            Ok(()) => match head[..] {
-                [0xff, 0x01, 11, ..] => Holds::Symbols,
-                [0xfe, 0x20, t @ 1..=19, ..] => Holds::Items(t as i8),
-                [0xfd, 0x20, 0, 0, 0, 0, 0, 0] | [0xfe, 0x20, 77..=u8::MAX, ..] => Holds::Compound,
-                // The name of a domain, as before kdb+ 3.6. Other programs' files may begin with this byte, as text in UTF-16 does.
-                [0xfe, b'A'..=b'Z' | b'a'..=b'z' | b'.', ..] => Holds::Compound,
-                _ if head == *b"kxzipped" => Holds::Compound,
-                _ => Holds::Plain,
-            },
-            Err(_) => Holds::Plain,
+/// Least bytes of an item of a type in a file.
+fn item_bytes(t: u8) -> u64 {
+    match t {
+        2 => 16,
+        5 => 2,
+        6 | 8 | 13 | 14 | 17..=19 => 4,
+        7 | 9 | 12 | 15 | 16 => 8,
+        _ => 1,
+    }
+}
+
+impl FileForm {
+    fn of(path: &std::path::Path) -> FileForm {
+        /// Bytes of the longest head, that of an enumeration, and where it has the type, the attribute and the count.
+        const PAGE: usize = 4096;
+        const TAIL: usize = 0xff0;
+        let mut head = Vec::new();
+        let read = |file: std::fs::File| {
+            let size = file.metadata()?.len();
+            file.take(PAGE as u64).read_to_end(&mut head)?;
+            Ok::<_, std::io::Error>(size)
+        };
+        let Ok(size) = std::fs::File::open(path).and_then(read) else { return FileForm::Plain };
+        let start = head.get(..proto::log::FILE_HEAD.len()).unwrap_or_default();
+        // The bytes of any file may begin like a head: it is one only if its count and its attribute may be true.
+        let fits = |count_at: usize, head_bytes: usize, width: u64| {
+            let count =
+                head.get(count_at..).and_then(|rest| rest.first_chunk()).map(|bytes| u64::from_le_bytes(*bytes));
+            let held = size.checked_sub(head_bytes as u64);
+            count.zip(held).is_some_and(|(count, held)| count.saturating_mul(width) <= held)
+        };
+        let is_attribute = |at: usize| head.get(at).is_some_and(|attr| *attr <= 4);
+        match start {
+            _ if proto::log::is_log_head(start) => FileForm::List,
+            [0xff, 0x01, 11, ..] => FileForm::Symbols,
+            [0xfe, 0x20, t @ 1..=19, attr, ..] if *attr <= 4 && fits(8, 16, item_bytes(*t)) => {
+                FileForm::Items(*t as i8)
+            }
+            [0xfe, 0x20, 77..=0xff, attr, ..] if *attr <= 4 && fits(8, 16, 8) => FileForm::Compound,
+            [0xfd, 0x20, ..] if is_attribute(TAIL + 3) && fits(TAIL + 8, PAGE, 1) => FileForm::Compound,
+            // An enumeration of an older release: the name of its domain, then attribute and count.
+            [0xfe, name, ..]
+                if (name.is_ascii_alphabetic() || *name == b'.') && is_attribute(11) && fits(16, 24, 4) =>
+            {
+                FileForm::Compound
+            }
+            b"kxzipped" => FileForm::Compound,
+            _ => FileForm::Plain,
         }
     }
 }
 
 /// Appends text, bytes or items as in memory to a file; a negative handle ends each text with a newline. Readers take the items up to the
 /// end of the file, so the count in its head stays as it is.
-fn write(file: &mut std::fs::File, holds: Holds, handle: i64, message: &Value) -> Result<Value, QError> {
+fn write(file: &mut std::fs::File, holds: FileForm, handle: i64, message: &Value) -> Result<Value, QError> {
     let mut out = Vec::new();
     let mut line = |text: &[u8]| {
         out.extend_from_slice(text);
-        if handle < 0 && matches!(holds, Holds::Plain) {
+        if handle < 0 && matches!(holds, FileForm::Plain) {
             out.push(b'\n');
         }
     };
     let number = message.type_number().unsigned_abs() as i8;
     match (holds, message) {
-        (Holds::Compound, _) => return Err(QError::with("type", "append to this file by its name, with upsert")),
-        (Holds::Items(t), _) if t != number => return Err(QError::named("type")),
-        (Holds::Symbols, Value::Sym(_)) => line(&in_memory(message)?),
-        (Holds::Symbols, other) if other.as_symbols().is_some() => line(&in_memory(message)?),
-        (Holds::Symbols, _) => return Err(QError::named("type")),
+        (FileForm::Compound, _) => {
+            return Err(QError::with("type", "append to this file by its name, with upsert"));
+        }
+        (FileForm::Items(t), _) if t != number => return Err(QError::named("type")),
+        (FileForm::Symbols, Value::Sym(_)) => line(&in_memory(message)?),
+        (FileForm::Symbols, other) if other.as_symbols().is_some() => line(&in_memory(message)?),
+        (FileForm::Symbols, _) => return Err(QError::named("type")),
         (_, other) if other.as_text().is_some() => line(other.as_text().unwrap_or_default()),
         _ if matches!(number, 1..=9 | 12..=19) => line(&in_memory(message)?),
         (_, other) => {

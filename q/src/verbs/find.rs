@@ -136,24 +136,24 @@ pub(crate) fn room(bytes: usize) -> Result<(), QError> {
     if bytes == 0 { limits::check() } else { limits::room(bytes) }
 }
 
-/// What of a value is looked up in a list of lists, which holds only lists as deep as its first.
-pub(crate) enum Sought {
-    /// The value itself.
+/// Rank of a value relative to the items of the list it is looked up in. The first item gives the rank of all.
+pub(crate) enum FindRank {
+    /// That of an item: one result.
     Item,
-    /// Each of its items.
-    Items,
-    /// What lies deeper.
-    Deeper,
+    /// One higher: a list of items, with a result for each.
+    ListOfItems,
+    /// Higher still: each of its items is looked up in turn.
+    Higher,
 }
 
-pub(crate) fn sought(list: &Vector, value: &Value) -> Sought {
+pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
     let of_items = if list.is_empty() { 0 } else { depth(&list.items.get(0)) };
     let is_nothing = matches!(value, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty());
     match depth(value) {
-        _ if of_items == 0 || is_nothing => Sought::Items,
-        of_value if of_value <= of_items => Sought::Item,
-        of_value if of_value == of_items + 1 => Sought::Items,
-        _ => Sought::Deeper,
+        _ if of_items == 0 || is_nothing => FindRank::ListOfItems,
+        of_value if of_value <= of_items => FindRank::Item,
+        of_value if of_value == of_items + 1 => FindRank::ListOfItems,
+        _ => FindRank::Higher,
     }
 }
 

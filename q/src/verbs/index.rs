@@ -5,7 +5,7 @@ use crate::runtime::error::QError;
 use crate::verbs::above::Evaluate;
 use crate::verbs::convert::rows;
 use crate::verbs::find;
-use crate::verbs::find::Sought;
+use crate::verbs::find::FindRank;
 use crate::verbs::lookup::{Lookup, together};
 use crate::verbs::map::map;
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
@@ -148,11 +148,11 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
             }
             let keys = d.keys.as_vector().ok_or(QError::named("type"))?;
             let deep = |v: &Vector| matches!(v.items, Items::List(_));
-            match if deep(keys) && deep(sought) { find::sought(keys, i) } else { Sought::Items } {
-                Sought::Items if !deep(keys) || deep(sought) => {
+            match if deep(keys) && deep(sought) { find::find_rank(keys, i) } else { FindRank::ListOfItems } {
+                FindRank::ListOfItems if !deep(keys) || deep(sought) => {
                     Ok(d.values.gather(&find::positions(context, keys, sought)?))
                 }
-                Sought::Deeper => {
+                FindRank::Higher => {
                     let result = |at: Vec<i64>| d.values.gather(&at);
                     Lookup::new(keys)?.each(context, i, &result, &|c, item| from_dict(c, d, &item))
                 }

@@ -3,7 +3,7 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
-use crate::verbs::find::{Sought, canonical, sought};
+use crate::verbs::find::{FindRank, canonical, find_rank};
 use crate::verbs::map::map;
 use columns::table::{Items, Value, Vector};
 use std::collections::HashMap;
@@ -46,9 +46,9 @@ impl Lookup<'_> {
         other: &impl Fn(&mut Context, Value) -> Result<Value, QError>,
     ) -> Result<Value, QError> {
         match y {
-            Value::Vector(Vector { items: Items::List(items), .. }) => match sought(self.list, y) {
-                Sought::Item => Ok(result(vec![self.position(y)?]).at(0)),
-                Sought::Items => {
+            Value::Vector(Vector { items: Items::List(items), .. }) => match find_rank(self.list, y) {
+                FindRank::Item => Ok(result(vec![self.position(y)?]).at(0)),
+                FindRank::ListOfItems => {
                     limits::room_for::<i64>(items.len())?;
                     let mut at = Vec::with_capacity(items.len());
                     for item in items.iter() {
@@ -57,7 +57,7 @@ impl Lookup<'_> {
                     }
                     Ok(result(at))
                 }
-                Sought::Deeper => map(context, y, |c, item| self.each(c, &item, result, other)),
+                FindRank::Higher => map(context, y, |c, item| self.each(c, &item, result, other)),
             },
             Value::Dict(_) | Value::Table(_) => other(context, y.clone()),
             // An atom is looked up as `enlist` of it.

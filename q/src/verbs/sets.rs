@@ -7,7 +7,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::listed;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Stored;
-use crate::verbs::find::Sought;
+use crate::verbs::find::FindRank;
 use crate::verbs::lookup::{Lookup, together};
 use crate::verbs::map::map;
 use crate::verbs::matches::same_exactly;
@@ -97,10 +97,10 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
                     check_types(v, w)?;
                     Ok(Value::longs(find::positions(context, v, w)?))
                 }
-                Value::Vector(w) if deep && matches!(w.items, Items::List(_)) => match find::sought(v, &y) {
-                    Sought::Item => Ok(Value::Long(find::position(&x, &y)?.unwrap_or(x.count()) as i64)),
-                    Sought::Items => Ok(Value::longs(find::positions(context, v, w)?)),
-                    Sought::Deeper => {
+                Value::Vector(w) if deep && matches!(w.items, Items::List(_)) => match find::find_rank(v, &y) {
+                    FindRank::Item => Ok(Value::Long(find::position(&x, &y)?.unwrap_or(x.count()) as i64)),
+                    FindRank::ListOfItems => Ok(Value::longs(find::positions(context, v, w)?)),
+                    FindRank::Higher => {
                         Lookup::new(v)?.each(context, &y, &Value::longs, &|c, item| find_in(c, x.clone(), item))
                     }
                 },
@@ -158,13 +158,13 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             if deep_x && a.is_empty() && !b.is_empty() {
                 return Ok(Value::bools(Vec::new()));
             }
-            match find::sought(b, &x) {
-                Sought::Item => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
-                Sought::Items if !deep_x || deep_y => {
+            match find::find_rank(b, &x) {
+                FindRank::Item => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
+                FindRank::ListOfItems if !deep_x || deep_y => {
                     let at = find::positions(context, b, a)?;
                     Ok(Value::bools(blocks::map(&at, |p| found(p, b.len()))))
                 }
-                Sought::Deeper if deep_y => {
+                FindRank::Higher if deep_y => {
                     let result = |at: Vec<i64>| Value::bools(blocks::map(&at, |p| found(p, b.len())));
                     Lookup::new(b)?.each(context, &x, &result, &|c, item| in_(c, item, y.clone()))
                 }

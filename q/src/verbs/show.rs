@@ -187,9 +187,9 @@ const MAX_ALIGNED: usize = 4;
 /// Text within rows that is aligned: a list that holds another many times has far more than a console shows.
 const MAX_ALIGNED_BYTES: usize = 1 << 18;
 
-/// How much more is aligned, and the level of the list.
+/// Remaining bytes that may be aligned, and the nesting level of the list.
 #[derive(Clone, Copy)]
-struct Room<'a> {
+struct Aligning<'a> {
     left_bytes: &'a Cell<usize>,
     level: usize,
 }
@@ -199,7 +199,7 @@ fn list_lines(items: &[Value], style: Style) -> Lines {
     let left_bytes = Cell::new(MAX_ALIGNED_BYTES);
     lines_of(items, style, usize::MAX, |row, wide| {
         let level = if left_bytes.get() == 0 { MAX_ALIGNED } else { 1 };
-        row_cells(row, wide, style, Room { left_bytes: &left_bytes, level })
+        row_cells(row, wide, style, Aligning { left_bytes: &left_bytes, level })
     })
 }
 
@@ -231,26 +231,26 @@ fn is_compact(rows: &[Value]) -> bool {
 
 /// The first `wide` cells of a row of a matrix: atoms of general lists keep their type suffix, and items that form a matrix themselves
 /// are aligned within the row. Cells past the console's edge are blank.
-fn row_cells(row: &Value, wide: usize, style: Style, room: Room) -> Lines {
-    let inner = Room { level: room.level + 1, ..room };
+fn row_cells(row: &Value, wide: usize, style: Style, within: Aligning) -> Lines {
+    let inner = Aligning { level: within.level + 1, ..within };
     match row {
-        Value::Vector(Vector { items: Items::List(l), .. }) if room.level < MAX_ALIGNED => {
+        Value::Vector(Vector { items: Items::List(l), .. }) if within.level < MAX_ALIGNED => {
             let items = l.get(..wide).unwrap_or(l);
-            let cells = |row: &Value, wide| match room.left_bytes.get() {
+            let cells = |row: &Value, wide| match within.left_bytes.get() {
                 0 => Lines::new(),
                 _ => row_cells(row, wide, style, inner),
             };
-            visible(lines_of(items, style, style.wide, cells).into_iter(), style, room)
+            visible(lines_of(items, style, style.wide, cells).into_iter(), style, within)
         }
         Value::Vector(Vector { items: Items::List(l), .. }) => {
-            visible(l.iter().take(wide).map(|item| style.line(item)), style, room)
+            visible(l.iter().take(wide).map(|item| style.line(item)), style, within)
         }
-        other => visible((0..wide).map(|c| style.cell(&other.at(c))), style, room),
+        other => visible((0..wide).map(|c| style.cell(&other.at(c))), style, within),
     }
 }
 
 /// The cells of a row up to the console's edge.
-fn visible(cells: impl Iterator<Item = Vec<u8>>, style: Style, room: Room) -> Lines {
+fn visible(cells: impl Iterator<Item = Vec<u8>>, style: Style, within: Aligning) -> Lines {
     let mut bytes = 0;
     let is_visible = |cell: &Vec<u8>| {
         let begins = bytes;
@@ -258,7 +258,7 @@ fn visible(cells: impl Iterator<Item = Vec<u8>>, style: Style, room: Room) -> Li
         begins <= style.wide
     };
     let shown = cells.take_while(is_visible).collect();
-    room.left_bytes.set(room.left_bytes.get().saturating_sub(bytes));
+    within.left_bytes.set(within.left_bytes.get().saturating_sub(bytes));
     shown
 }
 

@@ -56,11 +56,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     if !is_splayed(path) {
         let parts = parts(context, y, false)?;
         let packing = manner.packing(context, path, Sym::NULL)?;
-        let beside = parts.beside.len();
-        // Without a list of several files now or before, files of these names are somebody's.
-        let owns_beside = beside > 0 || layout::has_beside(context, path);
-        write_parts(context, path, parts, packing)?;
-        return if owns_beside { remove_beside(path, beside) } else { Ok(()) };
+        return write_parts(context, path, parts, packing);
     }
     let Value::Table(t) = y else { return Err(type_error()) };
     super::reach::check(context, path)?;
@@ -88,8 +84,9 @@ fn check_names(names: &[Sym]) -> std::result::Result<(), QError> {
     let is_taken = |name: &&Sym| owner(name).is_some_and(|owner| names.iter().any(|other| text(*other) == owner));
     // Files that say what the folder holds, and that appends make.
     let is_own = |name: &&Sym| {
+        use std::os::unix::ffi::OsStrExt;
         let name = text(**name);
-        matches!(name, b".d" | b".appending") || name.starts_with(super::grow::NEW.as_bytes())
+        name == b".d" || super::unfinished::is_own(std::ffi::OsStr::from_bytes(name))
     };
     if let Some(name) = names.iter().find(is_own) {
         let name = String::from_utf8_lossy(text(*name));
@@ -195,6 +192,7 @@ pub(crate) fn load_name(context: &mut Context, x: Value) -> Result {
         let mut entries: Vec<_> =
             std::fs::read_dir(&file).map_err(|e| refused(&file, &e))?.flatten().map(|e| e.path()).collect();
         entries.sort();
+        entries.retain(|entry| !super::unfinished::is_own(entry.file_name().unwrap_or_default()));
         // Files beside that of a list are part of it.
         for entry in entries.into_iter().filter(|entry| !entry.as_os_str().as_encoded_bytes().ends_with(b"#")) {
             names.push(stem(&entry)?.0);

@@ -16,7 +16,7 @@ pub(super) use columns::table::wire::attribute;
 use columns::table::wire::attribute_code;
 use columns::table::{Attr, Items, Sym, Value, Vector};
 use proto::{View, types};
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::Path;
 
 /// Bytes before the items of a simple vector: magic, type, attribute, count.
@@ -72,14 +72,23 @@ pub(super) fn is_mapped(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xfd, 0x20]) && bytes.get(MAPPED_AT..TAIL_AT + 3) == Some(&[1, MAPPED_LISTS.cast_unsigned()])
 }
 
-/// Whether a path is the file of a list whose items are in files beside it, also if it is compressed.
-pub(super) fn has_beside(context: &mut Context, path: &Path) -> bool {
-    let mut head = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(PAGE_BYTES as u64).read_to_end(&mut head));
-    if read.is_ok() && matches!(zipped::plain_bytes(path), Ok(Some(_))) {
-        head = bytes_of(context, path).unwrap_or_default();
+/// Whether a path is the file, which may be compressed, of a list whose items are in files beside it.
+pub(super) fn has_beside(context: &Context, path: &Path) -> bool {
+    // To open a pipe would wait for its writer.
+    if !path.is_file() {
+        return false;
     }
-    is_mapped(&head) || matches!(&head[..], [0xfe, 0x20, NESTED..=u8::MAX, ..])
+    let mut head = Vec::new();
+    let Ok(mut file) = std::fs::File::open(path) else { return false };
+    let read = match zipped::part(context, path, &mut file, (0, PAGE_BYTES as u64)) {
+        Ok(Some(plain)) => {
+            head = plain;
+            true
+        }
+        Ok(None) => file.rewind().is_ok() && file.take(PAGE_BYTES as u64).read_to_end(&mut head).is_ok(),
+        Err(_) => false,
+    };
+    read && (is_mapped(&head) || matches!(&head[..], [0xfe, 0x20, NESTED..=u8::MAX, ..]))
 }
 
 /// Returns the bytes of a value in one file.

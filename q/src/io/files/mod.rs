@@ -16,6 +16,7 @@ pub(crate) mod reach;
 mod splayed;
 mod tagged;
 mod text;
+mod unfinished;
 mod zipped;
 
 use crate::runtime::context::Context;
@@ -173,12 +174,13 @@ pub(crate) fn hcount(context: &mut Context, x: Value) -> Result {
 pub(crate) fn hdel(context: &mut Context, x: Value) -> Result {
     let path = path(context, &x)?;
     reach::check_change(context, &path)?;
-    let result = if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };
+    let result = if path.is_dir() { unfinished::remove_folder(&path) } else { std::fs::remove_file(&path) };
     result.map_err(|e| refused(&path, &e))?;
     Ok(x)
 }
 
-/// `key` of a file symbol: names in a directory, the symbol of a file itself, the empty list if neither exists.
+/// `key` of a file symbol: names in a directory, the symbol of a file itself, the empty list if neither exists. Leaves out files of an interrupted
+/// append.
 pub(crate) fn key(context: &mut Context, x: Value) -> Result {
     use std::os::unix::ffi::OsStrExt;
     let path = path(context, &x)?;
@@ -188,7 +190,10 @@ pub(crate) fn key(context: &mut Context, x: Value) -> Result {
     }
     let mut names = Vec::new();
     for entry in std::fs::read_dir(&path).map_err(|e| refused(&path, &e))?.flatten() {
-        names.push(intern(entry.file_name().as_bytes()).map_err(QError::from)?);
+        let name = entry.file_name();
+        if !unfinished::is_own(&name) {
+            names.push(intern(name.as_bytes()).map_err(QError::from)?);
+        }
     }
     names.sort_by_key(|n| name_text(*n));
     let attr = if names.is_empty() { Attr::None } else { Attr::Sorted };
@@ -263,13 +268,17 @@ pub(crate) fn bytes_operator(context: &mut Context, x: Value, y: Value) -> Resul
     }
 }
 
-/// Writes the files of a value, compressed if `packing` is given; its own last, which refers to those beside it.
+/// Writes the files of a value, compressed if `packing` is given; its own last, which refers to those beside it. Removes those that a list had
+/// there and the value has not.
 fn write_parts(
     context: &mut Context,
     path: &std::path::Path,
     parts: layout::Parts,
     packing: Option<zipped::Packing>,
 ) -> std::result::Result<(), QError> {
+    // Without a list of several files now or before, files of these names are somebody's.
+    let count = parts.beside.len();
+    let owns_beside = count > 0 || layout::has_beside(context, path);
     let mut file = path.to_owned();
     let mut all = vec![(file.clone(), parts.own)];
     for bytes in parts.beside {
@@ -285,7 +294,7 @@ fn write_parts(
             None => write(context, &file, &plain)?,
         }
     }
-    Ok(())
+    if owns_beside { remove_beside(path, count) } else { Ok(()) }
 }
 
 /// Removes the files beside a column that its new form does not have; it has the first `count` ones.

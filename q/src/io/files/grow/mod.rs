@@ -1,7 +1,7 @@
 //! Rows appended to a splayed table, and items to the file of a list, at a cost that does not depend on what is there.
 //!
 //! A crash leaves the rows before it readable. Every check and conversion comes before the first write. Then an append writes, for all columns
-//! together, in this order: the number of rows to a file beside them, [`APPENDING`]; the count in each head, where it is not exact (kdb+ leaves
+//! together, in this order: the number of rows to a file beside them, [`note`]; the count in each head, where it is not exact (kdb+ leaves
 //! it as it was); attributes that the new items end; the new items, the first column's last; the new count in each head; and removes the file.
 //! Where columns differ in length, and the file and all heads have the same count, an append was interrupted: a reader takes that number of rows,
 //! and the next append cuts off what is after them. Without the file another program has written the columns: nothing of them is cut off. An
@@ -12,8 +12,8 @@ mod column;
 mod replace;
 
 use self::column::{Beside, Column, Form, Held, More, write_at};
-pub(super) use self::replace::NEW;
 use self::replace::{clear, recount, replace, whole};
+use super::unfinished::note;
 use super::{layout, refused};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -21,10 +21,6 @@ use crate::verbs::fit;
 use columns::table::{Items, Sym, Table, Value, Vector};
 use std::fs::File;
 use std::path::Path;
-
-/// File in the directory of a splayed table while rows are appended: how many rows the table had before. kdb+ does not read it, because `.d` does
-/// not name it.
-const APPENDING: &str = ".appending";
 
 /// Rows of a splayed table, by the lengths of its columns and, after an interrupted append, by what it has left.
 ///
@@ -35,7 +31,7 @@ fn rows_of(folder: &Path, columns: &[Column]) -> Held<u64> {
     if columns.iter().all(|c| c.items == shortest) {
         return Ok(shortest);
     }
-    let noted = std::fs::read_to_string(folder.join(APPENDING)).ok().and_then(|rows| rows.trim().parse().ok());
+    let noted = noted_rows(folder);
     // A compressed file has no count outside of its blocks.
     let mut counted = columns.iter().filter(|c| !matches!(c.form, Form::Whole(_))).map(|c| c.counted);
     match noted {
@@ -49,7 +45,12 @@ fn rows_of(folder: &Path, columns: &[Column]) -> Held<u64> {
 
 /// Whether an append to a splayed table is under way, or was interrupted.
 pub(super) fn is_appending(folder: &Path) -> bool {
-    folder.join(APPENDING).exists()
+    note(folder).exists()
+}
+
+/// Rows that a table had before the append under way, or the interrupted one.
+fn noted_rows(folder: &Path) -> Option<u64> {
+    std::fs::read_to_string(note(folder)).ok()?.trim().parse().ok()
 }
 
 /// Rows of a splayed table that was read during an append, or after one that was interrupted, with the number of items that each of the read
@@ -101,13 +102,17 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
             None => whole(context, column, there, new)?,
         });
     }
-    let noted = folder.join(APPENDING);
+    let noted = note(folder);
     super::reach::check_change(context, &noted)?;
     if noted.exists() {
         columns.iter().for_each(clear);
     }
-    std::fs::write(&noted, there.to_string()).map_err(|e| refused(&noted, &e))?;
-    let done = write_all(context, &columns, there, &all);
+    // One that an interrupted append left, and that a full disk may not let us write again, stays.
+    let begun = match noted_rows(folder) {
+        Some(rows) if rows == there => Ok(()),
+        _ => std::fs::write(&noted, there.to_string()).map_err(|e| refused(&noted, &e)),
+    };
+    let done = begun.and_then(|()| write_all(context, &columns, there, &all));
     if done.is_err() && columns.iter().all(|c| has_items(context, c, there)) {
         // The table is as it was. The error reported is the first one.
         drop(std::fs::remove_file(&noted));

@@ -2,6 +2,7 @@
 
 use super::super::fixed::{number, width};
 use super::super::mapper::Mapper;
+use super::super::unfinished::new_of;
 use super::super::zipped::Packing;
 use super::super::{layout, reach, refused, remove_beside, write};
 use super::column::{Beside, Column, Form, Held, More, items_of};
@@ -9,7 +10,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::values::type_error;
 use columns::table::{Value, Vector};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of a column that is written as a whole: one of another form, type or compression.
 pub(super) fn whole(context: &mut Context, column: &Column, rows: u64, new: &Vector) -> Held<More> {
@@ -95,16 +96,6 @@ pub(super) fn recount(context: &mut Context, path: &Path, count: u64) -> Held<()
     let column = Column::open(context, path.to_owned())?;
     let file = std::fs::OpenOptions::new().write(true).open(path);
     file.and_then(|mut file| column.write_count(&mut file, count)).map_err(|e| refused(path, &e))
-}
-
-/// Start of the names of files that are to replace others of their folder. No column has such a name.
-pub(in super::super) const NEW: &str = ".appending-";
-
-/// The file that is to replace this one.
-fn new_of(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(NEW);
-    name.push(path.file_name().unwrap_or_default());
-    path.with_file_name(name)
 }
 
 /// Replaces a column's file, and those beside it. All are written before the first one takes its place, so that an error leaves the rows

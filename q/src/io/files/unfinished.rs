@@ -1,0 +1,51 @@
+//! Files that appends to a splayed table create beside its columns, and that an interrupted one leaves.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// File in the directory of a splayed table while rows are appended: how many rows the table had before. kdb+ does not read it, because `.d` does
+/// not name it.
+const APPENDING: &str = ".appending";
+
+/// Start of the names of files that are to replace others of their folder. No column has such a name.
+const NEW: &str = ".appending-";
+
+/// The file that counts the rows of a splayed table before an append.
+pub(super) fn note(folder: &Path) -> PathBuf {
+    folder.join(APPENDING)
+}
+
+/// The file that is to replace this one.
+pub(super) fn new_of(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(NEW);
+    name.push(path.file_name().unwrap_or_default());
+    path.with_file_name(name)
+}
+
+/// Whether a file name is one of these. `key` and `load` leave them out, and no column may be named so.
+pub(super) fn is_own(name: &OsStr) -> bool {
+    name == APPENDING || name.as_bytes().starts_with(NEW.as_bytes())
+}
+
+/// Removes a directory in which there is nothing, or only these files, which `key` does not show.
+///
+/// # Errors
+/// The operating system's.
+pub(super) fn remove_folder(folder: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+            let mut own = Vec::new();
+            for entry in std::fs::read_dir(folder)? {
+                let entry = entry?;
+                if !is_own(&entry.file_name()) {
+                    return Err(error);
+                }
+                own.push(entry.path());
+            }
+            own.iter().try_for_each(std::fs::remove_file)?;
+            std::fs::remove_dir(folder)
+        }
+        done => done,
+    }
+}
