@@ -1,4 +1,4 @@
-//! Errors with backtraces: `.Q.trp`, `.Q.trpd`, `.Q.sbt`, `.Q.bt`.
+//! Errors with backtraces: `.Q.trp`, `.Q.trpd`, `.Q.pl`, `.Q.sbt`, `.Q.bt`.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, Place, QError};
@@ -104,18 +104,31 @@ fn places(backtrace: &Value) -> Option<Vec<Place>> {
     general(backtrace)?.iter().take(QError::MAX_TRACE).map(|row| level(row).map(|(place, ..)| place)).collect()
 }
 
+/// Appends the text of one level of a backtrace.
+fn write_level(row: &Value, out: &mut Vec<u8>) -> std::result::Result<(), QError> {
+    let (place, n, is_code) = level(row).ok_or_else(type_error)?;
+    if is_code {
+        place.write(n, out);
+    } else {
+        out.extend_from_slice(format!("  [{n}]  ").as_bytes());
+        out.extend_from_slice(&place.text);
+        out.push(b'\n');
+    }
+    Ok(())
+}
+
+/// `.Q.pl x`: formats one level of a backtrace.
+pub(crate) fn pl(_: &mut Context, x: Value) -> Result {
+    let mut out = Vec::new();
+    write_level(&x, &mut out)?;
+    Ok(Value::chars(out))
+}
+
 /// `.Q.sbt x`: formats a backtrace.
 pub(crate) fn sbt(_: &mut Context, x: Value) -> Result {
     let mut out = Vec::new();
     for row in x.items() {
-        let (place, n, is_code) = level(&row).ok_or_else(type_error)?;
-        if is_code {
-            place.write(n, &mut out);
-        } else {
-            out.extend_from_slice(format!("  [{n}]  ").as_bytes());
-            out.extend_from_slice(&place.text);
-            out.push(b'\n');
-        }
+        write_level(&row, &mut out)?;
     }
     Ok(Value::chars(out))
 }

@@ -257,6 +257,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     (".Q.w", Run::Unary(environment::q_w)),
     (".Q.trp", Run::Many(trap::trp)),
     (".Q.trpd", Run::Many(trap::trpd)),
+    (".Q.pl", Run::Unary(trap::pl)),
     (".Q.sbt", Run::Unary(trap::sbt)),
     (".Q.bt", Run::Unary(trap::bt)),
     (".j.j", Run::Unary(json::to_json)),

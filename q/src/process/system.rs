@@ -39,7 +39,7 @@ pub(crate) const VARIABLES: [(&str, &str); 38] = [
     (".z.c", "number of processors"),
     (".z.W", "open handles, with the bytes that wait for each (at a tickerplant)"),
     (".z.H", "open handles"),
-    (".z.l", "licence; empty, as none is needed"),
+    (".z.l", "fields of the licence; all empty, as none is needed"),
     (".z.h", "name of this machine"),
     (".Q.a", "lower-case letters"),
     (".Q.A", "upper-case letters"),
@@ -116,7 +116,8 @@ pub(crate) fn variable(context: &Context, name: &[u8]) -> Option<Value> {
             Value::dict(Items::Int(handles.into()).into(), Value::list(sizes))
         }
         b".z.H" => Items::Int(context.host.open_handles().into()).into(),
-        b".z.l" => Value::list(Vec::new()),
+        // kdb+ has nine strings here, and exporters of metrics index them (the expiry date is the second).
+        b".z.l" => Value::list(vec![Value::chars(Vec::new()); 9]),
         b".z.h" => Value::Sym(intern(rustix::system::uname().nodename().to_bytes()).ok()?),
         b".Q.a" => letters(b'a', b'z'),
         b".Q.A" => letters(b'A', b'Z'),

@@ -113,7 +113,8 @@ pub(crate) fn raze(context: &mut Context, x: Value) -> Result {
     }
 }
 
-/// Joins two items of `raze`. Tables with other columns have nothing in common but that each is a list of rows.
+/// Joins two items of `raze`. Tables with other columns have nothing in common but that each is a list of rows; those with the same
+/// columns in another order join as with `,`: a gateway merges an RDB's rows with an HDB's, whose first column `.Q.dpft` chose.
 fn join_any(context: &mut Context, x: Value, y: Value) -> Result {
     let rows = |t: &Table| {
         limits::room_for::<Value>(t.count())?;
@@ -125,7 +126,7 @@ fn join_any(context: &mut Context, x: Value, y: Value) -> Result {
         Ok::<_, QError>(Value::list(rows))
     };
     match (&x, &y) {
-        (Value::Table(a), Value::Table(b)) if !a.columns.is_empty() && a.names != b.names => {
+        (Value::Table(a), Value::Table(b)) if !a.columns.is_empty() && !has_same_columns(a, b) => {
             let (a, b) = (rows(a)?, rows(b)?);
             join(context, a, b)
         }
@@ -135,6 +136,11 @@ fn join_any(context: &mut Context, x: Value, y: Value) -> Result {
         }
         _ => join(context, x, y),
     }
+}
+
+/// Whether two tables have the same columns, in any order.
+fn has_same_columns(a: &Table, b: &Table) -> bool {
+    a.names == b.names || a.names.len() == b.names.len() && a.names.iter().all(|name| b.names.contains(name))
 }
 
 /// Checks the memory limit for the join of two lists.

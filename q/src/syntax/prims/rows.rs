@@ -329,6 +329,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word(".Q.w", "memory: used, heap, peak, limit, symbols"),
     many(".Q.trp", "traps errors with their stack: .Q.trp[f;x;{[error;stack]…}]", 3, 3),
     many(".Q.trpd", "as .Q.trp, for a list of arguments", 3, 3),
+    word(".Q.pl", "one level of a stack of .Q.trp as text"),
     word(".Q.sbt", "stack of .Q.trp as text"),
     word(".Q.bt", "prints the stack of the running functions"),
     word(".j.j", "value as JSON text"),
