@@ -340,17 +340,25 @@ fn delete(query: &Query, selected: &Selected) -> Walk<Table> {
     Ok(out)
 }
 
+/// The rows in the order of their keys, of which there is one for each row.
+fn ranked(keys: Value, descending: bool, rows: usize) -> Result<Vec<u32>, QError> {
+    let keys = keys.into_vector().ok_or(QError::named("type"))?;
+    if keys.len() != rows {
+        return Err(QError::named("length"));
+    }
+    sort::rows_ascending(&keys.items, descending)
+}
+
 /// `select[n;>column]` without groups: selects and orders rows.
 fn shorten_rows(context: &mut Context, query: &Query, selected: Selected, frame: &mut Frame) -> Walk<Selected> {
     if query.order.is_none() && query.limit.is_none() {
         return Ok(selected);
     }
     let count = selected.count();
-    let order = match query.order {
-        Some((descending, name)) => {
-            let column = crate::verbs::index::column(&selected.table, name)?;
-            let keys = selected.rows.as_ref().map(|rows| column.items.gather(rows));
-            Some(sort::rows_ascending(keys.as_ref().unwrap_or(&column.items), descending)?)
+    let order = match &query.order {
+        Some((descending, by)) => {
+            let keys = within(context, &selected.table, selected.rows.as_ref(), |c| c.node(by, frame))?;
+            Some(ranked(keys, *descending, count)?)
         }
         None => None,
     };
@@ -369,10 +377,10 @@ fn shorten_rows(context: &mut Context, query: &Query, selected: Selected, frame:
 /// `select[n;>column]` with groups: selects and orders groups.
 fn shorten(context: &mut Context, query: &Query, result: Value, frame: &mut Frame) -> Walk<Value> {
     let mut result = result;
-    if let Some((descending, name)) = query.order {
+    if let Some((descending, by)) = &query.order {
         let (flat, keys) = tables::flat(context, &result)?;
-        let column = crate::verbs::index::column(&flat, name)?;
-        let rows = sort::rows_ascending(&column.items, descending)?;
+        let by = within(context, &flat, None, |c| c.node(by, frame))?;
+        let rows = ranked(by, *descending, flat.count())?;
         result = crate::verbs::rows::key_by(keys, &flat.rows(&rows))?;
     }
     if let Some(limit) = &query.limit {

@@ -235,9 +235,8 @@ pub(crate) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
         (1, pair) if !pair.is_scalar() => pair,
         _ => o,
     });
-    let order = order.map(|o| (matches!(&o.at(0), f if prims::is_glyph(f, ">:")), o.at(1)));
     let order = match order {
-        Some((descending, Value::Sym(name))) => Some((descending, name)),
+        Some(o) if o.count() > 1 => Some((prims::is_glyph(&o.at(0), ">:"), to_node(&o.at(1))?)),
         _ => None,
     };
     let mut distinct = false;
@@ -439,9 +438,9 @@ fn query_tree(q: &Query) -> Result {
     if q.limit.is_some() || q.order.is_some() {
         tree.push(q.limit.as_ref().map_or(Ok(Value::Long(i64::MAX)), from_node)?);
     }
-    if let Some((descending, name)) = q.order {
-        let order = prims::glyph(if descending { ">:" } else { "<:" });
-        tree.push(Value::list(vec![Value::list(vec![order, Value::Sym(name)])]));
+    if let Some((descending, by)) = &q.order {
+        let order = prims::glyph(if *descending { ">:" } else { "<:" });
+        tree.push(Value::list(vec![Value::list(vec![order, from_node(by)?])]));
     }
     Ok(Value::list(tree))
 }

@@ -78,13 +78,20 @@ pub struct Query {
     pub distinct: bool,
     /// `select[n]`, `select[n;>col]`.
     pub limit: Option<Node>,
-    /// Whether to sort descending, and the column to sort by.
-    pub order: Option<(bool, Sym)>,
+    /// Whether to sort descending, and what to sort by: a column, or an expression over the columns.
+    pub order: Option<(bool, Node)>,
     pub columns: Vec<(Option<Sym>, Node)>,
     /// `None` without a `by` phrase.
     pub by: Option<Vec<(Option<Sym>, Node)>>,
     pub from: Node,
     pub filters: Vec<Node>,
+}
+
+impl Query {
+    /// What `select[>x]` sorts by.
+    pub fn order_node(&self) -> Option<&Node> {
+        self.order.as_ref().map(|(_, node)| node)
+    }
 }
 
 /// Code of a lambda or a whole text.
@@ -124,7 +131,7 @@ fn height_over(kind: &Kind) -> u16 {
         Kind::Table { keys, columns, .. } => fields(keys).max(fields(columns)),
         Kind::Query(q) => {
             let by = q.by.as_deref().map_or(0, fields);
-            let rest = highest(q.filters.iter().chain(q.limit.as_ref()).chain([&q.from]));
+            let rest = highest(q.filters.iter().chain(q.limit.as_ref()).chain(q.order_node()).chain([&q.from]));
             fields(&q.columns).max(by).max(rest)
         }
     };

@@ -183,8 +183,9 @@ impl Lexer<'_> {
                 self.push(Token::Semicolon, start, spaced);
             }
             b'0'..=b'2' if self.is_file_operator() => {
-                self.at += 2;
-                self.push(Token::Glyph(["0:", "1:", "2:"][usize::from((c - b'0').min(2))]), start, spaced);
+                let glyph = self.file_operator();
+                self.at += glyph.len();
+                self.push(Token::Glyph(glyph), start, spaced);
             }
             _ if self.number_starts() => self.numbers(spaced)?,
             c if is_name_start(c) || (c == b'.' && is_name_start(self.peek(1)) && !self.follows_value()) => {
@@ -295,11 +296,34 @@ impl Lexer<'_> {
     }
 
     /// `0:`, `1:` and `2:`, also before bytes, nulls and longer numbers: no time of day has an hour `0x` or a minute of `0N` or 100.
+    /// A single digit after a left operand is one to the right of the operator as well: `("S";",")0:1_x` drops the first line.
     fn is_file_operator(&self) -> bool {
         let bytes = self.peek(2) == b'0' && self.peek(3) == b'x';
         let null = self.peek(2) == b'0' && matches!(self.peek(3), b'n' | b'N' | b'w' | b'W');
-        let minutes = is_digit(self.peek(2)) && !null && !(is_digit(self.peek(3)) && is_digit(self.peek(4)));
+        let digits = (2..5).take_while(|i| is_digit(self.peek(*i))).count();
+        let single = digits == 1 && !matches!(self.peek(3), b':' | b'.') && self.follows_operand();
+        let minutes = matches!(digits, 1 | 2) && !null && !single;
         matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && (bytes || !minutes)
+    }
+
+    /// The operator that [`Self::is_file_operator`] found; `0::` and `1::` are unary.
+    fn file_operator(&self) -> &'static str {
+        match (self.peek(0), self.peek(2)) {
+            (b'0', b':') => "0::",
+            (b'1', b':') => "1::",
+            (b'0', _) => "0:",
+            (b'1', _) => "1:",
+            _ => "2:",
+        }
+    }
+
+    /// Whether the token before is the end of an operand.
+    fn follows_operand(&self) -> bool {
+        match self.out.last().map(|p| &p.token) {
+            Some(Token::Literal(_) | Token::Close(_)) => true,
+            Some(Token::Name(name)) => prims::keyword(name).is_none(),
+            _ => false,
+        }
     }
 
     /// The end of the number that starts at the current position.

@@ -448,7 +448,8 @@ impl<'a> Parser<'a> {
     fn assignment(&mut self, left: &Term) -> Result<Option<Node>, QError> {
         let Token::Glyph(glyph) = self.peek() else { return Ok(None) };
         let glyph = *glyph;
-        if !glyph.ends_with(':') || matches!(glyph, "0:" | "1:" | "2:") || glyph == ":" && self.iterates_next() {
+        let is_file = glyph.starts_with(|c: char| c.is_ascii_digit());
+        if !glyph.ends_with(':') || is_file || glyph == ":" && self.iterates_next() {
             return Ok(None);
         }
         let (left, bracketed) = (&left.node, left.bracketed);

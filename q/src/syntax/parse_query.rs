@@ -1,7 +1,6 @@
 //! qSQL templates.
 
 use crate::runtime::error::QError;
-use crate::runtime::values::symbol;
 use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::lex::Token;
 use crate::syntax::parse::{Parser, Stops};
@@ -103,18 +102,16 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    /// `n]`, `n;>col]`, `>col]` after the opening bracket.
+    /// `n]`, `n;>col]`, `>col]`, `<a*b]` after the opening bracket.
     #[allow(clippy::type_complexity)]
-    fn limits(&mut self) -> Result<(Option<Node>, Option<(bool, columns::table::Sym)>), QError> {
+    fn limits(&mut self) -> Result<(Option<Node>, Option<(bool, Node)>), QError> {
         let (mut limit, mut order) = (None, None);
         loop {
             match self.peek() {
                 Token::Glyph(glyph @ ("<" | ">")) => {
                     let descending = *glyph == ">";
                     self.advance();
-                    let Token::Name(name) = self.peek() else { return Err(self.unexpected()) };
-                    order = Some((descending, symbol(name)?));
-                    self.advance();
+                    order = Some((descending, self.expression()?));
                 }
                 _ => limit = Some(self.expression()?),
             }

@@ -127,7 +127,8 @@ pub(crate) fn children(node: &Node) -> Vec<&Node> {
         Kind::Table { keys, columns, .. } => keys.iter().chain(columns).map(|(_, n)| n).collect(),
         Kind::Query(q) => {
             let named = q.columns.iter().chain(q.by.iter().flatten()).map(|(_, n)| n);
-            named.chain(&q.filters).chain(q.limit.as_ref()).chain(std::iter::once(&q.from)).collect()
+            let rest = q.limit.as_ref().into_iter().chain(q.order_node()).chain(std::iter::once(&q.from));
+            named.chain(&q.filters).chain(rest).collect()
         }
     }
 }
@@ -232,12 +233,11 @@ impl Scope {
             }
             Kind::Query(query) => {
                 self.resolve(&mut query.from)?;
-                if let Some(limit) = &mut query.limit {
-                    self.resolve(limit)?;
-                }
+                query.limit.iter_mut().try_for_each(|n| self.resolve(n))?;
                 self.in_query += 1;
                 let named = query.columns.iter_mut().chain(query.by.iter_mut().flatten()).map(|(_, n)| n);
-                let result = named.chain(&mut query.filters).try_for_each(|n| self.resolve(n));
+                let rest = query.filters.iter_mut().chain(query.order.as_mut().map(|(_, n)| n));
+                let result = named.chain(rest).try_for_each(|n| self.resolve(n));
                 self.in_query -= 1;
                 result
             }
