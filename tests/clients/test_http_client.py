@@ -286,7 +286,12 @@ class HostileServers(Scene):
 
     def test_messages_of_a_server_have_the_rights_of_the_session(self):
         handler = '.z.ws:{buf::x};.z.ts:{if[count buf;-1 first system buf;exit 0]}'
-        lines = self.q(agreeing(lambda connection: connection.sendall(text(b"echo hi"))), "buf:()", handler, self.OPEN, "\\t 20")
+
+        def serve(connection):
+            connection.sendall(text(b"echo hi"))
+            until_closed(connection)
+
+        lines = self.q(agreeing(serve), "buf:()", handler, self.OPEN, "\\t 20")
         self.assertEqual(lines, ["hi"])
 
 
