@@ -84,6 +84,7 @@ class HttpClient(Scene):
         basic = "Basic " + base64.b64encode(b"ann:pw").decode()
         for url, wanted in (
             ("http://AT", "GET / - - - "),
+            ("HTTP://AT", "GET / - - - "),
             ("http://AT/a?b=1", "GET /a?b=1 - - - "),
             ("http://ann:pw@AT/a", f"GET /a {basic} - - "),
             ("http://AT/gz", "GET /gz - - - "),

@@ -495,12 +495,18 @@ fn unknown(handle: i64) -> QError {
 
 /// Whether an address is that of an HTTP server: `http[s]://host[:port]`, or `ws[s]://host[:port]` for a WebSocket.
 pub fn is_web(address: &[u8]) -> bool {
-    [&b"http://"[..], b"https://"].iter().any(|scheme| address.starts_with(scheme)) || is_websocket(address)
+    has_scheme(address, &["http", "https"]) || is_websocket(address)
 }
 
 /// Whether an address is that of a WebSocket.
 pub(crate) fn is_websocket(address: &[u8]) -> bool {
-    address.starts_with(b"ws://") || address.starts_with(b"wss://")
+    has_scheme(address, &["ws", "wss"])
+}
+
+fn has_scheme(address: &[u8], schemes: &[&str]) -> bool {
+    let end = address.iter().position(|byte| *byte == b':').unwrap_or(0);
+    let (own, rest) = address.split_at(end);
+    rest.starts_with(b"://") && schemes.iter().any(|scheme| own.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
 /// Whether an address is `host:port`, `:port`, `port`, `unix://port` or `tcps://host:port`, with optional user and password, or that of
