@@ -77,7 +77,7 @@ impl<'a> QueryHost<'a> {
             by_owner: false,
             changing: None,
             namespace: Sym::NULL,
-            console: scope.console,
+            console: scope.console_of(requester.asking.caller().handle),
             deadline,
             effects: Effects::default(),
         }
@@ -145,7 +145,7 @@ impl<'a> QueryHost<'a> {
 
     /// Queues an async message to a client; it is sent when the evaluation has ended.
     fn queue_message(&mut self, handle: i32, value: &Value) -> Result<Value, QError> {
-        let Link { conn, protocol } = self.link(handle)?;
+        let Link { conn, protocol, .. } = self.link(handle)?;
         // An empty async message flushes in kdb+. Here everything is sent after the evaluation, so there is nothing to flush.
         if matches!(value, Value::Null) {
             return Ok(Value::Null);
@@ -496,6 +496,7 @@ impl Host for QueryHost<'_> {
 
     fn set_console(&mut self, console: Console) -> Result<(), QError> {
         self.console = console;
+        self.scope.set_console_of(self.requester.asking.caller().handle, console);
         Ok(())
     }
 

@@ -44,6 +44,8 @@ pub enum WireProtocol {
 pub struct Link {
     pub conn: ConnId,
     pub protocol: WireProtocol,
+    /// What its client has set by `\\c` and `\\P`.
+    pub console: Option<Console>,
 }
 
 /// Shared state of a node's evaluations.
@@ -196,6 +198,18 @@ impl NodeScope {
 
     pub fn take_deferred(&self, handle: i32) -> Option<SyncRequest> {
         locked(&self.deferred).take(handle)
+    }
+
+    /// Console of the client of a connection: its own settings, or the node's.
+    pub fn console_of(&self, handle: i32) -> Console {
+        locked(&self.connections).get(&handle).and_then(|link| link.console).unwrap_or(self.console)
+    }
+
+    /// Keeps what a client has set, as long as its connection lasts.
+    pub fn set_console_of(&self, handle: i32, console: Console) {
+        if let Some(link) = locked(&self.connections).get_mut(&handle) {
+            link.console = Some(console);
+        }
     }
 
     /// Releases the resources of a closed connection: handles opened by its evaluations, and its deferred requests.

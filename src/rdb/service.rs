@@ -362,7 +362,7 @@ impl Service for Queries {
     fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control) {
         tracing::debug!(handle = conn.handle(), %peer, "connection opened");
         let protocol = self.protocol(conn, ctl);
-        self.scope.connections().insert(conn.handle(), Link { conn, protocol });
+        self.scope.connections().insert(conn.handle(), Link { conn, protocol, console: None });
         if entitled::restriction(&peer.grants).is_some() {
             self.scope.spaces.connected(&peer.user, conn);
         }

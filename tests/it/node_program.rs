@@ -413,3 +413,14 @@ fn the_end_is_written_to_the_file() {
     assert!(scene.node.stop().success());
     assert_eq!(std::fs::read_to_string(mark).expect("written"), "0\n");
 }
+
+#[test]
+fn a_clients_console_lasts_as_long_as_its_connection() {
+    let (_files, node) = with("console", "f:{x}\n", &[]);
+    let mut client = node.connect();
+    ask(&mut client, "system\"P 3\"");
+    ask(&mut client, "\\c 10 20");
+    assert_eq!(ask(&mut client, "(system\"c\";.Q.s1 1%3)~(10 20i;\"0.333\")"), Value::Bool(true));
+    let mut other = node.connect();
+    assert_eq!(ask(&mut other, "(system\"c\";.Q.s1 1%3)~(25 80i;\"0.3333333\")"), Value::Bool(true));
+}

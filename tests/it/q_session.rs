@@ -225,14 +225,20 @@ fn one_question_needs_no_handle() {
 }
 
 #[test]
-fn a_clients_console_and_namespace_end_with_its_message() {
+fn a_clients_console_ends_with_its_connection_and_its_namespace_with_the_message() {
     let (_files, _process, port) = serving("own-console", "f:{`kept set x}\n");
     let mut client = connect(port);
     let narrow = ask(&mut client, "{system\"c 10 20\";.Q.s til 100}[]");
     assert_eq!(narrow, Value::chars("0 1 2 3 4 5 6 7 8..\n"));
-    assert_eq!(ask(&mut client, "system\"c\""), ask(&mut connect(port), "25 80i"));
-    assert_eq!(ask(&mut client, "{system\"P 3\";.Q.s1 1%3}[]"), Value::chars("0.333"));
-    assert_eq!(ask(&mut client, ".Q.s1 1%3"), Value::chars("0.3333333"));
+    ask(&mut client, "system\"P 3\"");
+    // Both last as long as the connection, and concern no other.
+    assert_eq!(ask(&mut client, ".Q.s til 100"), narrow);
+    assert_eq!(ask(&mut client, ".Q.s1 1%3"), Value::chars("0.333"));
+    let mut other = connect(port);
+    assert_eq!(ask(&mut other, "(system\"c\";.Q.s1 1%3)~(25 80i;\"0.3333333\")"), Value::Bool(true));
+    drop(client);
+    let mut client = connect(port);
+    assert_eq!(ask(&mut client, "system\"c\""), ask(&mut other, "25 80i"));
     ask(&mut client, "{system\"d .own\";`g set value\"{x+h}\"}[]");
     assert_eq!(ask(&mut client, "(string system\"d\";.Q.s1 .own.g)~(enlist\".\";\"{x+h}\")"), Value::Bool(true));
     // k over IPC: a report of qStudio's kind, and a lambda that is stored.

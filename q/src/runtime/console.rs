@@ -3,7 +3,7 @@
 use crate::runtime::settings::PRECISION;
 
 /// Console size and float precision.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Console {
     /// `\c`: lines and columns.
     pub rows: usize,

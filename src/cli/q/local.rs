@@ -70,6 +70,8 @@ pub(super) struct Console {
     resume: RefCell<Option<Resume>>,
     /// Connected clients by handle, with what they speak.
     pub(super) clients: RefCell<HashMap<i32, (Caller, Dialect)>>,
+    /// What clients have set by `\c` and `\P`, by handle.
+    pub(super) consoles: RefCell<HashMap<i32, crate::q::Console>>,
     pub(super) admitted: RefCell<Admitted>,
     pub(super) trusts_clients: bool,
     /// Senders of deferred responses, by handle, oldest first.
@@ -151,6 +153,7 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         suspended: RefCell::default(),
         resume: RefCell::default(),
         clients: RefCell::default(),
+        consoles: RefCell::default(),
         admitted: RefCell::default(),
         trusts_clients: options.trusts_clients,
         deferred: RefCell::default(),

@@ -79,12 +79,9 @@ impl Console {
         if is_client && !self.trusts_clients {
             session.serve_caller();
         }
-        let (space, console) = (session.namespace(), session.console_now());
-        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
-        let _ = session.set_namespace(Sym::NULL);
-        let result = signals::evaluating(|| handlers::evaluate(session, &Rules::default(), handle, event, &limits));
-        let _ = session.set_namespace(space);
-        let _ = session.set_console(console);
+        let result = self.apart(session, handle, |session| {
+            signals::evaluating(|| handlers::evaluate(session, &Rules::default(), handle, event, &limits))
+        });
         session.set_caller(self.own.clone());
         result
     }
@@ -171,16 +168,29 @@ impl Console {
         let handler = handler(session, if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
         let caller = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
         session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
-        let (space, console) = (session.namespace(), session.console_now());
-        // Clients' messages are evaluated in the root namespace; their `\c` and `\P` end with the message.
-        let _ = session.set_namespace(Sym::NULL);
-        let result = signals::evaluating(|| match &handler {
-            Some(handler) => apply(session, handler, &[message], limits),
-            None => crate::q::eval_message(session, &message, limits),
+        let result = self.apart(session, handle, |session| {
+            signals::evaluating(|| match &handler {
+                Some(handler) => apply(session, handler, &[message], limits),
+                None => crate::q::eval_message(session, &message, limits),
+            })
         });
+        session.set_caller(self.own.clone());
+        result
+    }
+
+    /// Evaluates for a client: in the root namespace, with the console that it has set by `\c` and `\P`, which ends with its connection.
+    fn apart<R>(&self, session: &mut Session, handle: i32, evaluate: impl FnOnce(&mut Session) -> R) -> R {
+        let (space, console) = (session.namespace(), session.console_now());
+        let _ = session.set_namespace(Sym::NULL);
+        let before = self.consoles.borrow().get(&handle).copied().unwrap_or(console);
+        let _ = session.set_console(before);
+        let result = evaluate(session);
+        let after = session.console_now();
+        if after != before && self.clients.borrow().contains_key(&handle) {
+            self.consoles.borrow_mut().insert(handle, after);
+        }
         let _ = session.set_namespace(space);
         let _ = session.set_console(console);
-        session.set_caller(self.own.clone());
         result
     }
 
@@ -228,6 +238,7 @@ impl Console {
         }
         let is_web = session.socket(handle).is_some_and(|[protocol, _]| protocol == b'w');
         session.forget(handle);
+        self.consoles.borrow_mut().remove(&handle);
         session.forget_deferred(handle);
         session.note_caller(handle, None);
         self.deferred.borrow_mut().remove(&handle);
