@@ -59,7 +59,10 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
             let iterator = *at.and_then(|i| Iterator::ALL.get(i)).ok_or(QError::named("type"))?;
             Value::func(Function::Derived { iterator, function: from_owned(function)? })
         }
-        P::List { items, .. } => Value::list(all(items)?),
+        P::List { attr, items } => {
+            let attr = columns::table::wire::attribute(*attr);
+            Value::Vector(Vector { attr, items: Items::List(all(items)?.into()) })
+        }
         P::Dict { sorted, keys, values } => Value::Dict(columns::sys::shared::Held::new(columns::table::Dict {
             sorted: *sorted,
             keys: from_owned(keys)?,
