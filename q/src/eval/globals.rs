@@ -175,7 +175,7 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
         return Err(QError::named("assign"));
     }
     // k text may assign a word of q; a client would change it for everyone.
-    if context.host.caller().remote && prims::keyword(written).is_some() {
+    if context.host.caller().remote && !written.starts_with(b".") && prims::keyword(written).is_some() {
         return Err(QError::named("assign"));
     }
     if written.starts_with(b".q.") && !context.host.caller().remote {
