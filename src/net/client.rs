@@ -119,7 +119,7 @@ impl WriteHalf {
         Ok(self.socket.write_all(messages)?)
     }
 
-    /// As [`WriteHalf::send`], until `by` or Ctrl-C.
+    /// As [`WriteHalf::send`], but gives up at `by` or on Ctrl-C.
     ///
     /// # Errors
     /// As [`WriteHalf::send`]; after `Timeout` the connection is unusable.

@@ -205,7 +205,7 @@ impl NodeScope {
         locked(&self.connections).get(&handle).and_then(|link| link.console).unwrap_or(self.console)
     }
 
-    /// Keeps what a client has set, as long as its connection lasts.
+    /// Keeps the `\c` and `\P` of a client until its connection closes.
     pub fn set_console_of(&self, handle: i32, console: Console) {
         if let Some(link) = locked(&self.connections).get_mut(&handle) {
             link.console = Some(console);

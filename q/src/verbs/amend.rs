@@ -116,7 +116,7 @@ fn places(x: &Value, keys: &Value) -> Result<Option<Vec<usize>>, QError> {
     Ok(Some(groups.ids.iter().filter_map(|id| of_groups.get(*id as usize)).copied().collect()))
 }
 
-/// Position of a key of a dictionary. `place` is where it is if the dictionary has it, from [`places`].
+/// Position of a key in a dictionary; `None` if it is a new key. A `place` from [`places`] saves the search.
 fn position(d: &Dict, (key, place): Key) -> Result<Option<usize>, QError> {
     match place {
         Some(place) => Ok(Some(place).filter(|place| *place < d.keys.count())),

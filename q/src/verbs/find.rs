@@ -480,7 +480,7 @@ fn by_row_bytes(keys: &Table, columns: &[&Vector], count: usize) -> Result<Vec<i
     by_bytes(keys, &needles)
 }
 
-/// Rows of `keys` with the same items as these lists, each of an item for each column.
+/// Row of the key table for each of the given keys; a key is a list with one item for each key column.
 pub(crate) fn rows_of_lists(keys: &Table, lists: &[Value]) -> Result<Vec<i64>, QError> {
     let needles = row_bytes(lists.len(), keys.columns.len(), |row, c| lists.get(row).map(|list| list.at(c)))?;
     by_bytes(keys, &needles)

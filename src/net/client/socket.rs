@@ -102,7 +102,7 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::write_all`], until `by` or Ctrl-C.
+    /// As [`Socket::write_all`], but gives up at `by` or on Ctrl-C.
     ///
     /// # Errors
     /// The socket's; `TimedOut` then, or if the other side accepts nothing for as long as a write may take. The connection is unusable.

@@ -61,7 +61,7 @@ fn is_symbols(y: &Value) -> bool {
 fn extend_locked(context: &mut Context, path: &Path, name: Sym, y: &Value) -> Result {
     let (tagged, before) = extended(context, path, name, y)?;
     let all = context.global(name)?;
-    // The names that are there stay in place: a crash loses none of them.
+    // New names are appended, and those in the file are not written again: a crash loses none of them.
     let new = all.clone().into_vector().ok_or_else(type_error)?.cut(before, all.count());
     if new.is_empty() && before > 0 {
         return Ok(tagged);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// not name it.
 const APPENDING: &str = ".appending";
 
-/// Start of the names of files that are to replace others of their folder. No column has such a name.
+/// Prefix of temporary files, which take the place of a column's files once they are whole. No column may have such a name.
 const NEW: &str = ".appending-";
 
 /// The file that counts the rows of a splayed table before an append.

@@ -207,7 +207,7 @@ impl Column {
         read_at(&mut file, &self.path, at, length)
     }
 
-    /// Whether the attribute holds for the items in the file and new ones.
+    /// Whether the column keeps its attribute when the new items follow those in the file.
     fn keeps_attribute(&self, context: &mut Context, rows: u64, new: &Items) -> Held<bool> {
         let Form::Fixed { width } = self.form else { return Ok(true) };
         match self.attr {
@@ -263,7 +263,7 @@ impl Column {
         Ok(Some(more))
     }
 
-    /// Bytes of the file that hold its first `rows` items.
+    /// Length of the file in bytes when it holds only its first `rows` items.
     pub(super) fn length(&self, rows: u64) -> u64 {
         let size = |width: u64| self.head.saturating_add(rows.saturating_mul(width));
         match &self.form {

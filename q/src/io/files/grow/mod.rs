@@ -53,8 +53,8 @@ fn noted_rows(folder: &Path) -> Option<u64> {
     std::fs::read_to_string(note(folder)).ok()?.trim().parse().ok()
 }
 
-/// Rows of a splayed table that was read during an append, or after one that was interrupted, with the number of items that each of the read
-/// columns had: never more than all of them had. `names` are all of its columns.
+/// Number of whole rows of a splayed table that was read during an append, or after one that was interrupted. `names` are all columns of the table;
+/// `read` has those that were read, with the number of items found in each. Never more than the shortest of these.
 ///
 /// # Errors
 /// As [`rows_of`].
@@ -122,7 +122,7 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
     Ok(true)
 }
 
-/// Whether the file of a column has so many items.
+/// Whether a column's file, read again, holds exactly `rows` items.
 fn has_items(context: &mut Context, column: &Column, rows: u64) -> bool {
     Column::of_table(context, column.path.clone()).is_ok_and(|found| found.items == rows)
 }

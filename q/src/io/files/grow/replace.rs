@@ -37,8 +37,8 @@ pub(super) fn whole(context: &mut Context, column: &Column, rows: u64, new: &Vec
     Ok(More { here, beside, count: new.len() as u64, replaces: true, ..More::default() })
 }
 
-/// The files, decompressed, of a list of several files with new items after its `rows` first ones; `None` for other files. The files beside only grow,
-/// so that the former head finds its items in the new ones.
+/// Appends items to a compressed list that is stored in several files, and returns the bytes of all of them, not compressed yet; `None` for a list
+/// in one file. The files beside only grow: with the old head a reader finds the old items in them.
 ///
 /// # Errors
 /// `type` for other items than the vectors of a list in the form before kdb+ 3.6.
