@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 /// Longest key of a login that is read.
 const MAX_KEY_BYTES: usize = 1024;
+/// Status of a request for which Swift's proxy found no server in time.
+const NO_SERVER: u16 = 503;
+/// Pauses before a read is repeated.
+const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(600)];
 /// When Swift deletes an object, in seconds of its own clock.
 const DELETE_AT: &str = "x-delete-at";
 /// The same from the request on; an integer of at least 1. A `POST` without it takes away the end of the object.
@@ -144,7 +148,19 @@ impl Client {
     /// # Errors
     /// Those of a request.
     pub fn head(&mut self, object: &str, by: Instant) -> Result<Reply, StoreError> {
-        self.request("HEAD", Some(object), &[("X-Newest", "true")], by)
+        self.read(Some(object), &[("X-Newest", "true")], by)
+    }
+
+    /// Makes a request that changes nothing, and repeats it in a moment where Swift had no server for it.
+    fn read(&mut self, object: Option<&str>, own: &[(&str, &str)], by: Instant) -> Result<Reply, StoreError> {
+        for pause in RETRY_AFTER {
+            let reply = self.request("HEAD", object, own, by)?;
+            if reply.status != NO_SERVER || by.saturating_duration_since(Instant::now()) <= pause {
+                return Ok(reply);
+            }
+            std::thread::sleep(pause);
+        }
+        self.request("HEAD", object, own, by)
     }
 
     /// Error for a status that says nothing.
@@ -157,7 +173,7 @@ impl Client {
     /// # Errors
     /// Those of a request.
     pub fn has_container(&mut self, by: Instant) -> Result<bool, StoreError> {
-        let reply = self.request("HEAD", None, &[], by)?;
+        let reply = self.read(None, &[], by)?;
         match reply.status {
             200..=299 => Ok(true),
             404 => Ok(false),
@@ -194,6 +210,7 @@ pub fn deadline(within: Duration) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     fn client(is_secure: bool) -> Client {
         let auth = SwiftAuth::None { account: "AUTH_a".into() };
@@ -212,6 +229,37 @@ mod tests {
         assert_eq!((end("100"), end("101")), (Ok(End::Past), Ok(End::Ahead)));
         assert!(end("soon").is_err());
         assert_eq!(client(false).end(&reply(&[date])), Ok(End::Never));
+    }
+
+    /// Answers one connection with each of these statuses, and returns the port.
+    fn server(statuses: &'static [&'static str]) -> u16 {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for status in statuses {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    head.push(byte[0]);
+                }
+                write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            }
+        });
+        port
+    }
+
+    #[test]
+    fn a_read_is_repeated_where_swift_has_no_server_for_it() {
+        let status = |statuses| {
+            let mut client = client(false);
+            (client.place.host, client.place.port) = ("127.0.0.1".into(), server(statuses));
+            client.head("tick", deadline(Duration::from_secs(60))).map(|reply| reply.status)
+        };
+        assert_eq!(status(&["503 Busy", "404 None"]), Ok(404));
+        assert_eq!(status(&["503 Busy", "503 Busy", "503 Busy"]), Ok(503));
+        assert_eq!(status(&["500 Broken"]), Ok(500));
     }
 
     #[test]

@@ -124,7 +124,7 @@ class Swift:
             "proxy-server.conf": f"{common}bind_port = {self.port}\n[pipeline:main]\npipeline = catch_errors gatekeeper healthcheck {auth} "
             "proxy-server\n[app:proxy-server]\nuse = egg:swift#proxy\naccount_autocreate = true\nallow_account_management = true\n"
             # Otherwise a part that starts late is left out for a minute.
-            "error_suppression_interval = 1\n"
+            "error_suppression_interval = 1\nconn_timeout = 5\n"
             f"{users}{memcache}[filter:healthcheck]\nuse = egg:swift#healthcheck\n[filter:catch_errors]\nuse = egg:swift#catch_errors\n"
             "[filter:gatekeeper]\nuse = egg:swift#gatekeeper\n",
             "internal-client.conf": f"[DEFAULT]\nswift_dir = {etc}\n[pipeline:main]\npipeline = catch_errors proxy-server\n[app:proxy-server]\n"
@@ -219,6 +219,7 @@ class Account:
         self.fields, self.account = self.login()
         # A server that has just started may still lack its parts.
         eventually(lambda: self.server.request("PUT", self.path(), **self.fields)[0] in (201, 202), "the container is made")
+        eventually(lambda: self.server.request("HEAD", self.path("none"), **self.fields)[0] == 404, "its objects are served")
 
     def login(self):
         return {}, "/v1/AUTH_karbor"
