@@ -172,6 +172,14 @@ impl Dict {
 }
 
 impl Value {
+    /// The value as a result of its own: a list that a file holds is a mapped list no longer.
+    pub fn unmapped(mut self) -> Value {
+        if let Value::Vector(Vector { attr: attr @ Attr::Mapped(_), .. }) = &mut self {
+            *attr = Attr::None;
+        }
+        self
+    }
+
     /// q's `type`.
     pub fn type_number(&self) -> i8 {
         match self {

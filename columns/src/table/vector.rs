@@ -18,6 +18,8 @@ pub enum Attr {
     Unique,
     Parted,
     Grouped,
+    /// No guarantee: a list as a file holds it, until it is changed or cut. `type` gives this number, that of a mapped list.
+    Mapped(i8),
 }
 
 /// A vector and its attribute.

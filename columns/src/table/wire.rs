@@ -85,7 +85,7 @@ pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Res
 /// Wire code of an attribute.
 pub fn attribute_code(attr: Attr) -> u8 {
     match attr {
-        Attr::None => types::ATTR_NONE,
+        Attr::None | Attr::Mapped(_) => types::ATTR_NONE,
         Attr::Sorted => types::ATTR_SORTED,
         Attr::Unique => types::ATTR_UNIQUE,
         Attr::Parted => types::ATTR_PARTED,

@@ -15,12 +15,15 @@ use crate::verbs::show::show;
 use crate::verbs::{amend, index, tables};
 use columns::table::function::{Function, Lambda};
 use columns::table::symbol::text;
-use columns::table::{Items, Sym, Value, Vector};
+use columns::table::{Attr, Items, Sym, Value, Vector};
 use proto::types;
 
 /// `type x`: returns the type number.
 pub(crate) fn type_(_: &mut Context, x: Value) -> Result {
-    Ok(Value::Short(type_of(&x).into()))
+    Ok(Value::Short(match &x {
+        Value::Vector(Vector { attr: Attr::Mapped(number), .. }) => i16::from(*number),
+        _ => type_of(&x).into(),
+    }))
 }
 
 /// `value x`: evaluates text and lists, looks up names, decomposes dictionaries and functions.

@@ -27,7 +27,7 @@ pub(crate) fn set_attribute(name: &[u8], x: Value) -> Result {
         Value::Vector(v) => {
             let groups = || find::groups(&v.items);
             let holds = match attr {
-                Attr::None | Attr::Grouped => true,
+                Attr::None | Attr::Mapped(_) | Attr::Grouped => true,
                 Attr::Sorted => ascends(&v.items)?,
                 Attr::Unique => match v.items.are_unique(find::room) {
                     Some(unique) => unique?,
@@ -83,7 +83,7 @@ pub(crate) fn ascends(items: &Items) -> std::result::Result<bool, QError> {
 /// `u-fail` if items would no longer be unique.
 pub(crate) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr, QError> {
     Ok(match v.attr {
-        Attr::None | Attr::Parted => Attr::None,
+        Attr::None | Attr::Mapped(_) | Attr::Parted => Attr::None,
         Attr::Grouped => Attr::Grouped,
         Attr::Sorted => {
             let joins = match v.len().checked_sub(1) {

@@ -34,7 +34,7 @@ pub(crate) fn distinct(_: &mut Context, x: Value) -> Result {
 fn distinct_of(x: &Value) -> Result {
     let groups = find::groups_of(x)?;
     if groups.firsts.len() == x.count() {
-        return Ok(x.clone());
+        return Ok(x.clone().unmapped());
     }
     limits::room_for::<i64>(groups.firsts.len())?;
     Ok(x.gather(&groups.firsts))

@@ -179,14 +179,14 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
             if y.is_scalar() {
                 y.enlist()
             } else {
-                y
+                y.unmapped()
             }
         }
         (x, Value::Vector(v)) if matches!(&v.items, Items::List(l) if l.is_empty()) => {
             if x.is_scalar() {
                 x.enlist()
             } else {
-                x
+                x.unmapped()
             }
         }
         (Value::Vector(x), Value::Vector(y)) => {

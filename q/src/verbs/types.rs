@@ -40,7 +40,7 @@ pub(crate) fn letter(number: i8) -> u8 {
 /// The symbol of an attribute, null for none.
 pub(crate) fn attribute_name(attr: Attr) -> Sym {
     prims::name(match attr {
-        Attr::None => "",
+        Attr::None | Attr::Mapped(_) => "",
         Attr::Sorted => "s",
         Attr::Unique => "u",
         Attr::Parted => "p",

@@ -437,5 +437,5 @@ fn nested(context: &mut Context, path: &Path, t: u8, bytes: &[u8]) -> Result {
         from = end;
     }
     check_count(number::<8>(bytes, 8), out.len())?;
-    Ok(Value::list(out))
+    Ok(Vector { attr: Attr::Mapped(t.cast_signed()), items: Items::List(out.into()) }.into())
 }

@@ -88,7 +88,7 @@ impl Heap {
             let at = usize::try_from(u64::from_le_bytes(*reference) & OFFSET).map_err(|_| damaged())?;
             items.push(self.object(context, at)?);
         }
-        Ok(Vector::from(Items::List(items.into())).into())
+        Ok(Vector { attr: Attr::Mapped(LIST), items: Items::List(items.into()) }.into())
     }
 
     fn object(&self, context: &mut Context, at: usize) -> Result {

@@ -75,10 +75,10 @@ csv:","
 / as .Q.en, over another file: .Q.ens[dir;t;domain]
 .Q.ens:{[dir;t;domain]
   file:$[dir~(::);`;` sv dir,domain];
-  c:cols[t]where{$[0h=type x;(0<count x)&all 11h=type each x;11h=type x]}each value flip 0!t;
+  c:cols[t]where{$[type[x]in 0 77h;(0<count x)&all 11h=type each x;11h=type x]}each value flip 0!t;
   if[not count c;if[not null file;if[not()~key file;domain set get file]];:t];
-  if[not null file;file?distinct raze{$[0h=type x;raze x;x]}each(0!t)c];
-  @[t;c;{[d;x]$[0h=type x;d?/:x;d?x]}[domain]]}
+  if[not null file;file?distinct raze{$[type[x]in 0 77h;raze x;x]}each(0!t)c];
+  @[t;c;{[d;x]$[type[x]in 0 77h;d?/:x;d?x]}[domain]]}
 / time and memory of an application: .Q.ts[f;args]
 .Q.ts:{[f;args]
   t:.z.p;r:f . args;
@@ -123,7 +123,7 @@ csv:","
   (` sv .Q.par[dir;part;name],`)set .Q.ens[dir;t;domain];
   name}
 / whether each column is a vector or a list of vectors of one type
-.Q.qm:{[t]all{$[(0h<>type x)|not count x;1b;(0h<>type first x)&1=count distinct type each x]}each value flip t}
+.Q.qm:{[t]all{$[(not type[x]in 0 77h)|not count x;1b;(0h<>type first x)&1=count distinct type each x]}each value flip t}
 / as .Q.dpft, with the name of the enumeration's file
 .Q.dpfts:{[dir;part;field;name;domain]
   t:value name;
