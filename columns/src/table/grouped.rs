@@ -6,6 +6,7 @@
 //! order. Building an index waits for no reader and moves nothing that a reader holds.
 
 use crate::kernel::sym::Sym;
+use crate::sys::shared::Shared;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::ops::Range;
@@ -202,9 +203,68 @@ impl GroupedReader {
     }
 }
 
+/// The grouped index of a column in memory, kept with its items while they grow.
+#[derive(Debug, Default)]
+struct Kept {
+    was_sought: bool,
+    index: Option<Grouped>,
+}
+
+/// Blocks indexed between two checks of the limits.
+const CHECKED_BLOCKS: usize = 16;
+
+/// Returns the rows of a column that hold `symbol`, ascending, by an index that is made at the second call: a column that is searched once, such as
+/// one that was read from a file for a query, is better scanned. `None` at the first call, for a column of less than a block, and for part of a
+/// vector. `room` is given the bytes that are to be allocated.
+///
+/// # Errors
+/// Those of `room`.
+pub fn kept_rows<E>(
+    column: &Shared<Sym>,
+    symbol: Sym,
+    mut room: impl FnMut(usize) -> Result<(), E>,
+) -> Option<Result<Vec<u32>, E>> {
+    if column.len() < BLOCK_ROWS {
+        return None;
+    }
+    column.with_index(|items, kept: &mut Kept| {
+        if !std::mem::replace(&mut kept.was_sought, true) {
+            return None;
+        }
+        let index = kept.index.get_or_insert_with(|| Grouped::new(u32::MAX as usize));
+        while index.lags(items.len()) {
+            let before = index.full;
+            let end = items.len().min((before + CHECKED_BLOCKS) * BLOCK_ROWS);
+            if let Err(error) = room(4 * CHECKED_BLOCKS * BLOCK_ROWS) {
+                return Some(Err(error));
+            }
+            index.extend(items.get(..end).unwrap_or_default());
+            if index.full == before {
+                break;
+            }
+        }
+        Some(Ok(index.reader().rows(items, symbol)))
+    })?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kept_index_is_made_at_the_second_look_and_follows_the_items() {
+        let rows = |column: &Shared<Sym>, symbol| kept_rows(column, symbol, |_| Ok::<(), ()>(()));
+        let mut held: Shared<Sym> = column(BLOCK_ROWS + 10, 9, 5).into();
+        assert_eq!(rows(&held, Sym(3)), None);
+        assert_eq!(rows(&held, Sym(3)), Some(Ok(scan(&held, Sym(3)))));
+        held = held.followed_by(&column(2 * BLOCK_ROWS, 11, 6));
+        assert_eq!(rows(&held, Sym(10)), Some(Ok(scan(&held, Sym(10)))));
+        held.edit(|items| items[7] = Sym(10));
+        assert_eq!(rows(&held, Sym(10)), None, "an item has changed");
+        assert_eq!(rows(&held, Sym(10)), Some(Ok(scan(&held, Sym(10)))));
+        let full: Shared<Sym> = column(3 * BLOCK_ROWS, 2, 1).into();
+        assert_eq!([1, 2].map(|_| kept_rows(&full, Sym(1), |_| Err(()))), [None, Some(Err(()))]);
+    }
 
     fn scan(column: &[Sym], symbol: Sym) -> Vec<u32> {
         column.iter().zip(0..).filter(|(held, _)| **held == symbol).map(|(_, row)| row).collect()

@@ -309,6 +309,21 @@ impl Items {
         }
     }
 
+    /// Returns the first item, or a null, so many times.
+    pub fn filled(&self, count: usize) -> Items {
+        fn fill<T: Element>(number: i8, s: &Shared<T>, count: usize) -> Items {
+            T::wrap(number, vec![s.first().cloned().unwrap_or_else(T::missing); count].into())
+        }
+        match self {
+            Items::Enum(domain, s) => Items::Enum(*domain, vec![s.first().copied().unwrap_or(Sym::NULL); count].into()),
+            Items::Link(domain, s) => Items::Link(*domain, vec![s.first().copied().unwrap_or(i64::NULL); count].into()),
+            simple => {
+                let number = simple.type_number();
+                on_shared!(simple, s => fill(number, s, count))
+            }
+        }
+    }
+
     /// Returns items by index; an index that is negative or past the end gives a null.
     pub fn gather<I: Int>(&self, rows: &[I]) -> Items {
         match self {

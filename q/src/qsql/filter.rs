@@ -1,19 +1,18 @@
-//! Evaluates where-clauses to row selections: by an index if the host has one, else over the rows selected so far.
+//! Evaluates where-clauses to row selections: by what the attribute of a column gives, else over the rows selected so far.
 
 use super::compile::blocks;
+use super::indexed::indexed;
 use super::{Selected, within};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
 use crate::runtime::sections;
 use crate::runtime::values::truth;
-use crate::syntax::ast::{Kind, Node};
-use crate::syntax::prims;
+use crate::syntax::ast::Node;
 use crate::verbs::above::Evaluate;
 use crate::verbs::arith;
 use columns::kernel::partial::section_rows;
-use columns::table::symbol::text;
-use columns::table::{Attr, Items, Sym, Table, Value, Vector};
+use columns::table::{Items, Table, Value, Vector};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -81,62 +80,6 @@ fn by_blocks(context: &mut Context, clause: &Node, so_far: &Selected, frame: &mu
     let mut all = Vec::with_capacity(total);
     parts.iter().for_each(|part| all.extend_from_slice(part));
     Ok(Some(all))
-}
-
-/// Returns the rows that match a first clause `column=symbol` or `column in symbols` from the column's index; `None` without one.
-fn indexed(context: &mut Context, table: &Table, clause: &Node, frame: &mut Frame) -> Walk<Option<Vec<u32>>> {
-    /// For more symbols a scan is as fast.
-    const MAX: usize = 64;
-    let Kind::Apply(f, arguments) = &clause.kind else { return Ok(None) };
-    let (Kind::Const(f), [Some(x), Some(y)]) = (&f.kind, arguments.as_slice()) else { return Ok(None) };
-    let Kind::Column(name, _) = &x.kind else { return Ok(None) };
-    let Some(Vector { attr: Attr::Grouped, items: Items::Sym(column) }) = table.column(*name) else { return Ok(None) };
-    let operand = match &y.kind {
-        Kind::Const(value) => value.clone(),
-        Kind::Local(_) | Kind::Global(_) | Kind::Name(_) => context.node(y, frame)?,
-        Kind::Column(name, outer) if table.column(*name).is_none() => match outer.kind {
-            Kind::Local(_) | Kind::Global(_) | Kind::Name(_) if text(*name) != b"i" => context.node(outer, frame)?,
-            _ => return Ok(None),
-        },
-        _ => return Ok(None),
-    };
-    let symbols = match (&operand, prims::is_glyph(f, "="), prims::name_of(f)) {
-        (Value::Sym(symbol), true, _) | (Value::Sym(symbol), _, Some("in")) => vec![*symbol],
-        (operand, false, Some("in")) => match operand.as_symbols() {
-            Some(symbols) if symbols.len() <= MAX => symbols.to_vec(),
-            _ => return Ok(None),
-        },
-        _ => return Ok(None),
-    };
-    let mut found = Vec::new();
-    let mut seen: Vec<Sym> = Vec::new();
-    for symbol in symbols {
-        if seen.contains(&symbol) {
-            continue;
-        }
-        let Some(rows) = context.host.rows_of(column, symbol) else { return Ok(None) };
-        found.extend(rows);
-        seen.push(symbol);
-    }
-    Ok(Some(if seen.len() > 1 { ascending(&found, column.len()) } else { found }))
-}
-
-/// Sorts row numbers below `count` and removes duplicates.
-fn ascending(rows: &[u32], count: usize) -> Vec<u32> {
-    let mut marks = vec![0u64; count.div_ceil(64)];
-    for row in rows {
-        if let Some(word) = marks.get_mut(*row as usize / 64) {
-            *word |= 1 << (row % 64);
-        }
-    }
-    let mut out = Vec::with_capacity(rows.len());
-    for (mut word, base) in marks.into_iter().zip((0u32..).step_by(64)) {
-        while word != 0 {
-            out.push(base + word.trailing_zeros());
-            word &= word - 1;
-        }
-    }
-    out
 }
 
 /// Returns the rows for which a clause's result is true.

@@ -6,6 +6,7 @@ mod compile;
 mod entries;
 mod filter;
 mod groups;
+mod indexed;
 mod keys;
 mod parted;
 pub mod restrict;
@@ -52,6 +53,10 @@ impl Selected {
             Some(rows) => rows.iter().map(|r| *r as usize).collect(),
             None => (0..self.table.count()).collect(),
         }
+    }
+
+    fn into_rows(self) -> Arc<Vec<u32>> {
+        self.rows.unwrap_or_else(|| Arc::new((0..self.table.count() as u32).collect()))
     }
 
     pub(crate) fn all(&self, context: &Context) -> Result<Table, QError> {

@@ -12,7 +12,7 @@ use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::{prims, resolve};
 use crate::verbs::shape;
 use columns::table::symbol::text;
-use columns::table::{Sym, Table, Value};
+use columns::table::{Items, Sym, Table, Value, Vector};
 use std::sync::Arc;
 
 /// Returns the columns that expressions use, also as the head of `column.part`, and the names that have such a part.
@@ -74,21 +74,17 @@ pub(crate) fn template(
     let all = query.columns.is_empty();
     let numbers = needed.iter().any(|n| text(*n) == b"i") && !all;
     let whole = query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node));
+    let needed = if all { columns } else { needed };
+    let reading = Reading { parts: &parts, table, filters, needed, dotted, numbers };
     let mut left: Vec<Table> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
     for index in chosen {
-        let mut held = parts.read(context, index, table, Some(if all { &columns } else { &needed }))?;
-        if numbers {
-            held.names.push(prims::name("i"));
-            held.columns.push(database::row_numbers(held.count()));
-        }
-        parts.follow(context, index, &mut held, &dotted)?;
-        let selected = qsql::filter(context, Arc::new(held), filters, frame)?;
+        let selected = reading.selected(context, index, frame)?;
         if whole || all || query.verb == Verb::Exec {
             let mut rows = selected.all(context)?;
             if all {
                 // What links refer to serves the clauses only.
-                let own = rows.names.iter().take_while(|name| !dotted.contains(name)).count();
+                let own = rows.names.iter().take_while(|name| !reading.dotted.contains(name)).count();
                 rows.names.truncate(own);
                 rows.columns.truncate(own);
             }
@@ -103,7 +99,7 @@ pub(crate) fn template(
     if left.is_empty() {
         let mut none = parts.head(context, table, 0)?;
         if let (Some(last), false) = (parts.values.len().checked_sub(1), all) {
-            parts.follow(context, last, &mut none, &dotted)?;
+            parts.follow(context, last, &mut none, &reading.dotted)?;
         }
         if numbers {
             none.names.push(prims::name("i"));
@@ -119,6 +115,45 @@ pub(crate) fn template(
         qsql::exec(context, query, &selected, frame)
     } else {
         qsql::select(context, query, &selected, frame)
+    }
+}
+
+/// What a query reads of each partition.
+struct Reading<'q> {
+    parts: &'q Partitions,
+    table: Sym,
+    filters: &'q [Node],
+    needed: Vec<Sym>,
+    /// Names such as `link.price`: columns that links refer to.
+    dotted: Vec<Sym>,
+    /// Whether the query uses `i`, the rows' numbers in their partition.
+    numbers: bool,
+}
+
+impl Reading<'_> {
+    /// Reads the rows of a partition that the clauses select.
+    fn selected(&self, context: &mut Context, index: usize, frame: &mut Frame) -> Walk<Selected> {
+        let Reading { parts, table, filters, needed, dotted, numbers } = self;
+        let add_numbers = |held: &mut Table, rows: &dyn Fn() -> Vector| {
+            if *numbers {
+                held.names.push(prims::name("i"));
+                held.columns.push(rows());
+            }
+        };
+        if filters.is_empty() || !dotted.is_empty() {
+            let mut held = parts.read(context, index, *table, Some(needed))?;
+            let rows = held.count();
+            add_numbers(&mut held, &|| database::row_numbers(rows));
+            parts.follow(context, index, &mut held, dotted)?;
+            return qsql::filter(context, Arc::new(held), filters, frame);
+        }
+        // First the columns of the clauses, then of the others the rows that are left.
+        let (in_clauses, _) = columns_of(filters.iter());
+        let held = Arc::new(parts.read(context, index, *table, Some(&in_clauses))?);
+        let rows = qsql::filter(context, Arc::clone(&held), filters, frame)?.into_rows();
+        let mut table = parts.read_rows(context, index, *table, needed, (&held, &rows))?;
+        add_numbers(&mut table, &|| Items::Long(rows.iter().map(|row| i64::from(*row)).collect()).into());
+        Ok(Selected::whole(Arc::new(table)))
     }
 }
 

@@ -58,8 +58,7 @@ fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
         context.reserve_items(size, wide.saturating_add(8))?;
     }
     if y.is_scalar() {
-        return Ok(Value::collapse(vec![y.clone(); size]))
-            .map(|v| if size == 0 { y.to_items().cut(0, 0).into() } else { v });
+        return Ok(y.to_items().filled(size).into());
     }
     let count = y.count();
     if let Value::Dict(d) = y {

@@ -1,8 +1,10 @@
 //! Databases on disk: loading with `\l`, partitions and segments, and access to tables that stay on disk.
 
-use super::{kept, refused, splayed};
+use super::stored_rows::StoredRows;
+use super::{grow, head, kept, layout, refused, splayed};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::gather;
 use crate::runtime::paths::is_path;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
@@ -210,6 +212,39 @@ pub(crate) struct Partitions {
     columns: Option<Vec<Sym>>,
 }
 
+/// Items of a column of `count` rows at these rows, which ascend. Of a column of fixed width only what is between the first and the last is read.
+///
+/// # Errors
+/// `length` for a column with another number of rows, those of reading it.
+fn some(context: &mut Context, path: &Path, count: usize, rows: &[u32]) -> Held<Items> {
+    let range = match (rows.first(), rows.last()) {
+        (Some(first), Some(last)) => *first as usize..(*last as usize).saturating_add(1),
+        _ => 0..0,
+    };
+    let stored = StoredRows::open(context, path).map_err(|error| head::located(path, error))?;
+    let (found, items) = match stored {
+        Some(stored) if range.end <= stored.count() => {
+            let found = stored.count();
+            (found, stored.read(context, range.clone()).map_err(|error| head::located(path, error))?.items)
+        }
+        _ => {
+            let all = layout::read_column(context, path)?.into_vector().ok_or_else(type_error)?;
+            (all.len(), all.items.cut(range.start, range.end.min(all.len())))
+        }
+    };
+    // While rows are appended, some columns have them already.
+    let is_longer = found > count && !path.parent().is_some_and(grow::is_appending);
+    if found < count || is_longer {
+        let reason = format!("{} has {found} rows, other columns {count}", path.display());
+        return Err(QError::with("length", reason));
+    }
+    if items.len() == rows.len() {
+        return Ok(items);
+    }
+    let rows: Vec<u32> = rows.iter().map(|row| row.saturating_sub(range.start as u32)).collect();
+    gather::items(&context.allowance, &items, &rows)
+}
+
 /// Returns `.Q.pf`, `.Q.pv` and `.Q.pd` if `table` is listed in `.Q.pt`.
 pub(crate) fn partitions_of(context: &mut Context, table: Sym) -> Held<Partitions> {
     let unknown = || QError::signal(text(table));
@@ -231,48 +266,104 @@ impl Partitions {
         Ok(partition_folder(&root, &self.values.items.get(index)).join(std::ffi::OsStr::from_bytes(text(table))))
     }
 
-    /// Returns one partition of a table: the partition field, then the columns in `wanted` (`None` for all).
+    /// Returns one partition of a table: the partition field, then the columns in `needed` (`None` for all).
     pub fn read(&self, context: &mut Context, index: usize, table: Sym, needed: Option<&[Sym]>) -> Held<Table> {
-        context.tick()?;
-        let folder = self.folder(context, index, table)?;
-        let stand_in = if folder.exists() { None } else { self.stand_in(context, table)? };
-        let mut held = match stand_in {
-            Some(table) => table,
-            None => self.stored(context, &folder, needed)?,
-        };
-        let rows = held.count();
-        if held.columns.iter().any(|c| c.len() != rows) {
-            return Err(QError::named("length"));
-        }
-        if held.column(self.field).is_none() {
-            let field = Value::collapse(vec![self.values.items.get(index); rows.max(1)]);
-            let field = field.into_vector().ok_or_else(type_error)?.cut(0, rows);
-            held.names.insert(0, self.field);
-            held.columns.insert(0, field);
-        }
+        let (mut held, rows) = self.found(context, index, table, needed)?;
+        self.add_field(index, &mut held, rows);
         Ok(held)
     }
 
-    /// Columns of a partition from their files. One that is missing is an error, as in kdb+: a table has the same columns in all partitions.
-    fn stored(&self, context: &mut Context, folder: &Path, needed: Option<&[Sym]>) -> Held<Table> {
-        let names = match &self.columns {
-            Some(columns) => columns.clone(),
-            None => super::column_names(context, folder)?,
+    /// Columns of a partition, and its number of rows.
+    fn found(&self, context: &mut Context, index: usize, table: Sym, needed: Option<&[Sym]>) -> Held<(Table, usize)> {
+        context.tick()?;
+        let folder = self.folder(context, index, table)?;
+        let stand_in = if folder.exists() { None } else { self.stand_in(context, table)? };
+        let (held, rows) = match stand_in {
+            Some(table) => {
+                let rows = table.count();
+                (table, rows)
+            }
+            None => self.stored(context, &folder, needed)?,
         };
+        if held.columns.iter().any(|c| c.len() != rows) {
+            return Err(QError::named("length"));
+        }
+        Ok((held, rows))
+    }
+
+    /// Puts the partition field before the columns of so many rows.
+    fn add_field(&self, index: usize, held: &mut Table, rows: usize) {
+        if held.column(self.field).is_none() {
+            held.names.insert(0, self.field);
+            held.columns.insert(0, self.values.items.get(index).to_items().filled(rows).into());
+        }
+    }
+
+    /// Returns as [`Partitions::read`] some rows of a partition, in ascending order. `held` has columns of all rows, which are not read again.
+    pub fn read_rows(
+        &self,
+        context: &mut Context,
+        index: usize,
+        table: Sym,
+        needed: &[Sym],
+        (held, rows): (&Table, &[u32]),
+    ) -> Held<Table> {
+        context.tick()?;
+        let folder = self.folder(context, index, table)?;
+        let mut out = Table::new(Vec::new(), Vec::new());
+        for name in self.names(context, &folder)?.into_iter().filter(|name| needed.contains(name)) {
+            let items = match held.column(name) {
+                Some(column) => gather::items(&context.allowance, &column.items, rows)?,
+                None => {
+                    let file = super::name_path(&folder, name);
+                    some(context, &file, held.count(), rows)?
+                }
+            };
+            out.names.push(name);
+            out.columns.push(items.into());
+        }
+        self.add_field(index, &mut out, rows.len());
+        Ok(out)
+    }
+
+    /// Columns of a partition, which are those of the table.
+    fn names(&self, context: &mut Context, folder: &Path) -> Held<Vec<Sym>> {
+        match &self.columns {
+            Some(columns) => Ok(columns.clone()),
+            None => super::column_names(context, folder),
+        }
+    }
+
+    /// Columns of a partition from their files, and the number of rows. A column that is missing is an error, as in kdb+: a table has the same
+    /// columns in all partitions.
+    fn stored(&self, context: &mut Context, folder: &Path, needed: Option<&[Sym]>) -> Held<(Table, usize)> {
+        let names = self.names(context, folder)?;
         let is_needed = |n: &Sym| needed.is_none_or(|w| w.contains(n));
-        // Read at least one column: it gives the row count.
+        // Without any the head of one gives the row count, or else the whole column.
         let wanted: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
-            none if none.is_empty() => names.into_iter().take(1).collect(),
+            none if none.is_empty() => {
+                let first = names.into_iter().take(1).collect::<Vec<_>>();
+                if let (false, Some(name)) = (grow::is_appending(folder), first.first())
+                    && let Some(stored) = StoredRows::open(context, &super::name_path(folder, *name))?
+                {
+                    return Ok((Table::new(Vec::new(), Vec::new()), stored.count()));
+                }
+                first
+            }
             some => some,
         };
         let mut columns = Vec::with_capacity(wanted.len());
         for column in &wanted {
-            let file = folder.join(std::ffi::OsStr::from_bytes(text(*column)));
-            columns.push(super::layout::read_column(context, &file)?.into_vector().ok_or_else(type_error)?);
+            columns.push(
+                layout::read_column(context, &super::name_path(folder, *column))?
+                    .into_vector()
+                    .ok_or_else(type_error)?,
+            );
         }
         let mut table = Table::new(wanted, columns);
         kept::even(context, folder, &mut table)?;
-        Ok(table)
+        let rows = table.count();
+        Ok((table, rows))
     }
 
     /// The table in `.Q.vp` that replaces one missing from a partition.
@@ -321,7 +412,7 @@ impl Partitions {
     pub fn counts(&self, context: &mut Context, table: Sym) -> Held<Vec<i64>> {
         let mut counts = Vec::with_capacity(self.values.len());
         for index in 0..self.values.len() {
-            counts.push(self.read(context, index, table, Some(&[]))?.count() as i64);
+            counts.push(self.found(context, index, table, Some(&[]))?.1 as i64);
         }
         Ok(counts)
     }

@@ -27,8 +27,33 @@ pub(super) fn is_simple(number: i8) -> bool {
     matches!(number, types::BOOL | types::GUID | types::BYTE..=types::CHAR | types::TIMESTAMP..=types::TIME)
 }
 
-fn items_of<T: Element, const N: usize>(t: i8, body: &[u8], count: usize, of: impl Fn([u8; N]) -> T) -> Items {
-    T::wrap(t, body.as_chunks::<N>().0.iter().take(count).map(|bytes| of(*bytes)).collect())
+/// Where the items of a vector come from.
+pub(super) trait Source {
+    /// Converts every item.
+    ///
+    /// # Errors
+    /// The limits', those of reading.
+    fn items<T, const N: usize>(&mut self, of: impl Fn([u8; N]) -> T) -> std::result::Result<Vec<T>, QError>;
+}
+
+/// Bytes in memory, and how many items of them are wanted at most.
+pub(super) struct Body<'a> {
+    pub bytes: &'a [u8],
+    pub most: usize,
+}
+
+impl Source for Body<'_> {
+    fn items<T, const N: usize>(&mut self, of: impl Fn([u8; N]) -> T) -> std::result::Result<Vec<T>, QError> {
+        Ok(self.bytes.as_chunks::<N>().0.iter().take(self.most).map(|bytes| of(*bytes)).collect())
+    }
+}
+
+fn items_of<T: Element, const N: usize>(
+    t: i8,
+    source: &mut impl Source,
+    of: impl Fn([u8; N]) -> T,
+) -> std::result::Result<Items, QError> {
+    Ok(T::wrap(t, source.items(of)?.into()))
 }
 
 /// How many items a file has at most: kdb+ stores an index after the items if they have an attribute other than sorted, and only then keeps the
@@ -52,18 +77,25 @@ pub(super) fn check_count(count: u64, found: usize) -> std::result::Result<(), Q
 }
 
 /// Items of a fixed width up to the end of the bytes, at most so many.
-pub(super) fn vector(t: i8, attr: Attr, most: usize, body: &[u8]) -> Result {
-    let items = match t {
-        types::BOOL | types::BYTE | types::CHAR => items_of(t, body, most, |b: [u8; 1]| b[0]),
-        types::GUID => items_of(t, body, most, |b: [u8; 16]| b),
-        types::SHORT => items_of(t, body, most, i16::from_le_bytes),
+pub(super) fn vector(t: i8, attr: Attr, most: usize, bytes: &[u8]) -> Result {
+    Ok(Vector { attr, items: vector_of(t, &mut Body { bytes, most })? }.into())
+}
+
+/// Items of a simple type.
+///
+/// # Errors
+/// `type` for another type, those of the source.
+pub(super) fn vector_of(t: i8, source: &mut impl Source) -> std::result::Result<Items, QError> {
+    match t {
+        types::BOOL | types::BYTE | types::CHAR => items_of(t, source, |b: [u8; 1]| b[0]),
+        types::GUID => items_of(t, source, |b: [u8; 16]| b),
+        types::SHORT => items_of(t, source, i16::from_le_bytes),
         types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
-            items_of(t, body, most, i32::from_le_bytes)
+            items_of(t, source, i32::from_le_bytes)
         }
-        types::LONG | types::TIMESTAMP | types::TIMESPAN => items_of(t, body, most, i64::from_le_bytes),
-        types::REAL => items_of(t, body, most, f32::from_le_bytes),
-        types::FLOAT | types::DATETIME => items_of(t, body, most, f64::from_le_bytes),
-        _ => return Err(type_error()),
-    };
-    Ok(Vector { attr, items }.into())
+        types::LONG | types::TIMESTAMP | types::TIMESPAN => items_of(t, source, i64::from_le_bytes),
+        types::REAL => items_of(t, source, f32::from_le_bytes),
+        types::FLOAT | types::DATETIME => items_of(t, source, f64::from_le_bytes),
+        _ => Err(type_error()),
+    }
 }

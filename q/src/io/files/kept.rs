@@ -1,6 +1,6 @@
 //! Values stored in files as kdb+ stores them: one value in a file, or a table splayed over a directory.
 
-use super::layout;
+use super::head;
 use super::layout::{encoded, parts, read, read_column};
 use super::zipped::Packing;
 use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
@@ -319,7 +319,7 @@ pub(crate) fn replay(context: &mut Context, x: Value) -> Result {
         Ok(got > 0)
     };
     more(&mut bytes, &mut at)?;
-    if layout::is_mapped(&bytes) {
+    if head::is_mapped(&bytes) {
         // A log that was written as a list of messages.
         let messages = read(context, &path)?.items();
         let wanted = usize::try_from(most).unwrap_or(usize::MAX).min(messages.len());

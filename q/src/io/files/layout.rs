@@ -2,8 +2,14 @@
 //! one page and the indices of an enumeration. Formats of older kdb+ releases are read too: enumerations with 32-bit indices,
 //! nested vectors with end offsets, compressed files.
 
-use super::fixed::{check_count, counted, is_simple, number, vector};
+use super::enumeration::enumeration;
+use super::fixed::{Body, check_count, counted, is_simple, number, vector};
+use super::head::{
+    DOMAIN_AT, HEAD_BYTES, MAPPED_AT, MARK, MARK_AT, PAGE_BYTES, TAIL_AT, cut_head, domain_of, is_mapped, located,
+    marked,
+};
 use super::mapper::Mapper;
+use super::stored_rows::StoredRows;
 use super::{mapped, refused, tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
@@ -19,27 +25,8 @@ use proto::{View, types};
 use std::io::{Read, Seek};
 use std::path::Path;
 
-/// Bytes before the items of a simple vector: magic, type, attribute, count.
-pub(super) const HEAD_BYTES: usize = 16;
-/// Bytes before the items of a general list or symbol vector: magic, type, attribute, 32-bit count.
-pub(super) const LIST_HEAD_BYTES: usize = 8;
-/// Bytes before the items of an enumeration.
-pub(super) const PAGE_BYTES: usize = 4096;
-/// Offsets in that page: the name of the domain; type, attribute and count.
-const DOMAIN_AT: usize = 16;
-pub(super) const TAIL_AT: usize = 0xff0;
-/// Offset of the flag of a mapped list.
-pub(super) const MAPPED_AT: usize = TAIL_AT + 1;
-/// Offset of our mark for an attribute other than sorted, and its bytes: this, then the attribute's number. kdb+ stores an index after the items,
-/// with a hash that is not documented; it reads our files as vectors without the attribute.
-pub(super) const MARK_AT: usize = 0x100;
-pub(super) const MARK: &[u8] = b"elastick:";
-
 /// Type of a nested column less that of its items.
 const NESTED: u8 = 77;
-
-/// Type of a column of lists that kdb+ maps.
-const MAPPED_LISTS: i8 = mapped::LIST;
 
 /// The bytes of a value's file, and of those beside it: `#`, and `##`.
 #[derive(Default)]
@@ -55,7 +42,7 @@ pub(super) fn parts(context: &mut Context, y: &Value, maps_within: bool) -> std:
     {
         let mut mapper = Mapper::after(0, &[], maps_within);
         if let Some(references) = mapper.references(context, items)? {
-            let mut own = paged(MAPPED_LISTS, b"", Attr::None, items.len(), &references);
+            let mut own = paged(mapped::LIST, b"", Attr::None, items.len(), &references);
             own.iter_mut().skip(MAPPED_AT).take(1).for_each(|flag| *flag = 1);
             let mut beside = vec![paged(types::BYTE, b"", Attr::None, 0, &mapper.objects)];
             if !mapper.symbols.is_empty() {
@@ -65,11 +52,6 @@ pub(super) fn parts(context: &mut Context, y: &Value, maps_within: bool) -> std:
         }
     }
     Ok(Parts { own: encoded(context, y)?, beside: Vec::new() })
-}
-
-/// Whether this is the file of a mapped list.
-pub(super) fn is_mapped(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0xfd, 0x20]) && bytes.get(MAPPED_AT..TAIL_AT + 3) == Some(&[1, MAPPED_LISTS.cast_unsigned()])
 }
 
 /// Whether a path is the file, which may be compressed, of a list whose items are in files beside it.
@@ -187,27 +169,6 @@ pub(super) fn nested_bytes(t: i8, items: &Items, start: u64) -> std::result::Res
     Ok(Some([ends, all]))
 }
 
-/// A head without its attribute and count.
-pub(super) fn without_attribute(head: &[u8]) -> Vec<u8> {
-    let mut out = head.to_vec();
-    // The count takes the last 8 bytes, 4 bytes after the attribute.
-    let at = head.len().saturating_sub(13);
-    out.iter_mut().skip(at).for_each(|byte| *byte = 0);
-    if marked(head).is_some() {
-        out.iter_mut().skip(MARK_AT).take(MARK_BYTES).for_each(|b| *b = 0);
-    }
-    out
-}
-
-/// Bytes of a mark.
-pub(super) const MARK_BYTES: usize = MARK.len() + 1;
-
-/// The attribute that our mark in the head of a page says, if there is one.
-pub(super) fn marked(head: &[u8]) -> Option<Attr> {
-    let number = head.get(MARK_AT..)?.strip_prefix(MARK)?.first()?;
-    Some(attribute(*number)).filter(|attr| !matches!(attr, Attr::None | Attr::Sorted))
-}
-
 /// A vector after a head of one page.
 fn paged(t: i8, domain: &[u8], attr: Attr, count: usize, items: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; PAGE_BYTES];
@@ -224,10 +185,6 @@ fn paged(t: i8, domain: &[u8], attr: Attr, count: usize, items: &[u8]) -> Vec<u8
     put(TAIL_AT + 8, &(count as u64).to_le_bytes());
     out.extend_from_slice(items);
     out
-}
-
-fn cut_head() -> QError {
-    QError::with("badtail", "the file is cut off within its head")
 }
 
 /// Returns the value in a file's bytes; `path` locates files beside it that hold parts of the value.
@@ -261,10 +218,10 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
         [0xfe, name @ ..] => {
             let name = name.split(|c| *c == 0).next().unwrap_or_default();
             let (attr, count) = (attribute(bytes.get(11).copied().unwrap_or(0)), number::<8>(bytes, 16));
-            let places = bytes.get(24..).ok_or_else(cut_head)?.as_chunks().0.iter().take(counted(attr, count));
-            let places: Vec<i64> = places.map(|place| i64::from(i32::from_le_bytes(*place))).collect();
-            check_count(count, places.len())?;
-            enumeration(context, name, attr, places)
+            let mut body = Body { bytes: bytes.get(24..).ok_or_else(cut_head)?, most: counted(attr, count) };
+            let items = enumeration(context, name, &mut body, |place| i64::from(i32::from_le_bytes(place)))?;
+            check_count(count, items.len())?;
+            Ok(Vector { attr, items }.into())
         }
         _ => Err(type_error()),
     }
@@ -320,20 +277,6 @@ fn symbols(attr: u8, names: &[u8]) -> Result {
     Ok(Vector { attr: attribute(attr), items: Items::Sym(names.into()) }.into())
 }
 
-/// Returns the symbols of a domain at these indices, or the indices if the domain is not loaded.
-fn enumeration(context: &mut Context, name: &[u8], attr: Attr, places: Vec<i64>) -> Result {
-    let name = intern(name).map_err(QError::from)?;
-    let items = match context.host.global(name) {
-        Some(Value::Vector(Vector { items: Items::Sym(known), .. })) => {
-            enums::note(name);
-            let at = |p: &i64| usize::try_from(*p).ok().and_then(|p| known.get(p)).copied().unwrap_or(Sym::NULL);
-            Items::Enum(name, places.iter().map(at).collect())
-        }
-        _ => tagged::item(context, name, Value::longs(places))?.to_items(),
-    };
-    Ok(Vector { attr, items }.into())
-}
-
 fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
     let body = bytes.get(PAGE_BYTES..).ok_or_else(cut_head)?;
     let [_, _, t, attr] = *bytes.get(TAIL_AT..TAIL_AT + 4).unwrap_or_default() else { return Err(type_error()) };
@@ -353,10 +296,9 @@ fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
         check_count(count, items.count())?;
         return Ok(items);
     }
-    let places: Vec<i64> = body.as_chunks().0.iter().take(most).map(|place| i64::from_le_bytes(*place)).collect();
-    check_count(count, places.len())?;
-    let name = bytes.get(DOMAIN_AT..MARK_AT).unwrap_or_default().split(|c| *c == 0).next().unwrap_or_default();
-    enumeration(context, name, attr, places)
+    let items = enumeration(context, domain_of(bytes), &mut Body { bytes: body, most }, i64::from_le_bytes)?;
+    check_count(count, items.len())?;
+    Ok(Vector { attr, items }.into())
 }
 
 /// A mapped list: its objects are in the file `path#`, the symbols in them in `path##`.
@@ -383,18 +325,19 @@ pub(super) fn bytes_of(context: &mut Context, path: &Path) -> std::result::Resul
 
 /// Returns the value in a file.
 pub(super) fn read(context: &mut Context, path: &Path) -> Result {
+    if let Some(items) = simple(context, path)? {
+        return Ok(items);
+    }
     let bytes = bytes_of(context, path)?;
     decoded(context, path, &bytes).map_err(|error| located(path, error))
 }
 
-/// Adds the file to the reason of an error about its bytes.
-fn located(path: &Path, mut error: QError) -> QError {
-    let file = path.display().to_string();
-    if matches!(&*error.name, b"type" | b"badmsg" | b"badtail" | b"nyi") && !error.detail.contains(&file) {
-        let reason = if error.detail.is_empty() { "not a file of a q value" } else { error.detail.as_str() };
-        error.detail = format!("{file}: {reason}");
-    }
-    error
+/// Returns a simple vector or an enumeration from its file; `None` for another form.
+fn simple(context: &mut Context, path: &Path) -> std::result::Result<Option<Value>, QError> {
+    let rows = StoredRows::open(context, path).map_err(|error| located(path, error))?;
+    let Some(rows) = rows else { return Ok(None) };
+    let all = 0..rows.count();
+    rows.read(context, all).map(|items| Some(items.into())).map_err(|error| located(path, error))
 }
 
 /// As [`read`], for the column of a splayed table: of a general list whose last item is not whole, because an append was interrupted, the
@@ -403,6 +346,9 @@ fn located(path: &Path, mut error: QError) -> QError {
 /// # Errors
 /// `badtail` if these are fewer than the head says.
 pub(super) fn read_column(context: &mut Context, path: &Path) -> Result {
+    if let Some(items) = simple(context, path)? {
+        return Ok(items);
+    }
     let bytes = bytes_of(context, path)?;
     let [0xff, 0x01, 0, _, _, _, _, _, items @ ..] = &bytes[..] else {
         return decoded(context, path, &bytes).map_err(|error| located(path, error));

@@ -2,7 +2,7 @@
 
 use super::super::fixed::{number, width};
 use super::super::mapper::Mapper;
-use super::super::{layout, reach, refused};
+use super::super::{head, layout, reach, refused};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -90,8 +90,8 @@ fn read_at(file: &mut File, path: &Path, at: u64, length: u64) -> Held<Vec<u8>> 
 /// Bytes of a file of symbols up to the end of its last whole name.
 fn whole_names(file: &mut File, path: &Path, size: u64) -> Held<u64> {
     let mut end = size;
-    while end > layout::LIST_HEAD_BYTES as u64 {
-        let start = end.saturating_sub(NAMES_READ_BYTES).max(layout::LIST_HEAD_BYTES as u64);
+    while end > head::LIST_HEAD_BYTES as u64 {
+        let start = end.saturating_sub(NAMES_READ_BYTES).max(head::LIST_HEAD_BYTES as u64);
         let part = read_at(file, path, start, end - start)?;
         if let Some(last) = part.iter().rposition(|byte| *byte == 0) {
             return Ok(start + last as u64 + 1);
@@ -107,12 +107,12 @@ impl Column {
         reach::check(context, &path)?;
         let mut file = File::open(&path).map_err(|e| refused(&path, &e))?;
         let size = file.metadata().map_err(|e| refused(&path, &e))?.len();
-        let page = read_at(&mut file, &path, 0, layout::PAGE_BYTES as u64 + 16)?;
+        let page = read_at(&mut file, &path, 0, head::PAGE_BYTES as u64 + 16)?;
         let at = |place: usize| page.get(place).copied().unwrap_or(0);
         let mut column = Column {
             path,
             form: Form::Whole(None),
-            head: layout::HEAD_BYTES as u64,
+            head: head::HEAD_BYTES as u64,
             size,
             items: 0,
             counted: number::<8>(&page, 8),
@@ -124,17 +124,17 @@ impl Column {
         };
         match &page[..] {
             [0xff, 0x01, SYMBOLS, 0, ..] => {
-                column.head = layout::LIST_HEAD_BYTES as u64;
+                column.head = head::LIST_HEAD_BYTES as u64;
                 column.counted = number::<4>(&page, 4);
                 (column.t, column.form) = (types::SYMBOL, Form::Symbols);
                 column.size = whole_names(&mut file, &column.path, size)?;
             }
             [0xff, 0x01, 0, 0, ..] => {
-                column.head = layout::LIST_HEAD_BYTES as u64;
+                column.head = head::LIST_HEAD_BYTES as u64;
                 column.counted = number::<4>(&page, 4);
                 context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
                 let held = read_at(&mut file, &column.path, 0, u64::MAX)?;
-                let ends = layout::ends(context, held.get(layout::LIST_HEAD_BYTES..).unwrap_or_default())?;
+                let ends = layout::ends(context, held.get(head::LIST_HEAD_BYTES..).unwrap_or_default())?;
                 column.items = ends.len() as u64;
                 (column.t, column.form) = (0, Form::List { ends });
             }
@@ -143,19 +143,19 @@ impl Column {
                 (column.t, column.form) = (0, Form::Nested { t: layout::nested_type(*t)? });
             }
             [0xfe, 0x20, ..] if matches!(column.attr, Attr::None | Attr::Sorted) => column.fixed(size)?,
-            [0xfd, 0x20, ..] if at(layout::MAPPED_AT) == 0 => {
-                column.head = layout::PAGE_BYTES as u64;
-                column.counted = number::<8>(&page, layout::TAIL_AT + 8);
-                column.t = at(layout::TAIL_AT + 2) as i8;
-                column.attr = attribute(at(layout::TAIL_AT + 3));
+            [0xfd, 0x20, ..] if at(head::MAPPED_AT) == 0 => {
+                column.head = head::PAGE_BYTES as u64;
+                column.counted = number::<8>(&page, head::TAIL_AT + 8);
+                column.t = at(head::TAIL_AT + 2) as i8;
+                column.attr = attribute(at(head::TAIL_AT + 3));
                 if matches!(column.attr, Attr::None | Attr::Sorted) {
                     column.fixed(size)?;
                 }
-                column.attr = layout::marked(&page).unwrap_or(column.attr);
+                column.attr = head::marked(&page).unwrap_or(column.attr);
             }
-            _ if layout::is_mapped(&page) => {
-                column.head = layout::PAGE_BYTES as u64;
-                column.counted = number::<8>(&page, layout::TAIL_AT + 8);
+            _ if head::is_mapped(&page) => {
+                column.head = head::PAGE_BYTES as u64;
+                column.counted = number::<8>(&page, head::TAIL_AT + 8);
                 column.items = size.saturating_sub(column.head) / 8;
                 (column.t, column.form) = (0, Form::Mapped);
             }
@@ -198,7 +198,7 @@ impl Column {
 
     /// Items from their bytes in a file with this head.
     fn read(&self, context: &mut Context, head: &[u8], items: &[u8]) -> Held<Items> {
-        let plain = layout::without_attribute(head);
+        let plain = head::without_attribute(head);
         Ok(layout::decoded(context, &self.path, &[&plain[..], items].concat())?.to_items())
     }
 
@@ -285,17 +285,15 @@ impl Column {
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
                 write_at(file, 4, &count.to_le_bytes())
             }
-            _ if self.head == layout::PAGE_BYTES as u64 => {
-                write_at(file, layout::TAIL_AT as u64 + 8, &count.to_le_bytes())
-            }
+            _ if self.head == head::PAGE_BYTES as u64 => write_at(file, head::TAIL_AT as u64 + 8, &count.to_le_bytes()),
             _ => write_at(file, 8, &count.to_le_bytes()),
         }
     }
 
     pub(super) fn end_attribute(&self, file: &mut File) -> std::io::Result<()> {
-        if self.head == layout::PAGE_BYTES as u64 {
-            write_at(file, layout::MARK_AT as u64, &[0; layout::MARK_BYTES])?;
-            return write_at(file, layout::TAIL_AT as u64 + 3, &[0]);
+        if self.head == head::PAGE_BYTES as u64 {
+            write_at(file, head::MARK_AT as u64, &[0; head::MARK_BYTES])?;
+            return write_at(file, head::TAIL_AT as u64 + 3, &[0]);
         }
         write_at(file, 3, &[0])
     }
@@ -311,7 +309,7 @@ fn mapped(context: &mut Context, path: &Path, new: &Vector, mut more: More) -> H
     let objects = layout::beside(path);
     let symbols = layout::beside(&objects);
     let size = std::fs::metadata(&objects).map_err(|e| refused(&objects, &e))?.len();
-    let start = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(layout::PAGE_BYTES);
+    let start = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(head::PAGE_BYTES);
     let (mut at, mut known) = (0, Vec::new());
     if symbols.is_file() {
         let mut file = File::open(&symbols).map_err(|e| refused(&symbols, &e))?;
@@ -326,7 +324,7 @@ fn mapped(context: &mut Context, path: &Path, new: &Vector, mut more: More) -> H
     if !mapper.symbols.is_empty() {
         let mut bytes = layout::encoded(context, &Value::symbols(mapper.symbols))?;
         if at > 0 {
-            bytes.drain(..bytes.len().min(layout::LIST_HEAD_BYTES));
+            bytes.drain(..bytes.len().min(head::LIST_HEAD_BYTES));
         }
         more.beside.push(Beside { at, bytes });
     }

@@ -4,7 +4,7 @@ use super::super::fixed::{number, width};
 use super::super::mapper::Mapper;
 use super::super::unfinished::new_of;
 use super::super::zipped::Packing;
-use super::super::{layout, reach, refused, remove_beside, write};
+use super::super::{head, layout, reach, refused, remove_beside, write};
 use super::column::{Beside, Column, Form, Held, More, items_of};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -44,10 +44,10 @@ pub(super) fn whole(context: &mut Context, column: &Column, rows: u64, new: &Vec
 /// `type` for other items than the vectors of a list in the form before kdb+ 3.6.
 fn grown(context: &mut Context, path: &Path, rows: u64, new: &Vector) -> Held<Option<layout::Parts>> {
     let mut own = layout::bytes_of(context, path)?;
-    let is_mapped = layout::is_mapped(&own);
+    let is_mapped = head::is_mapped(&own);
     let (head, count_at) = match is_mapped {
-        true => (layout::PAGE_BYTES, layout::TAIL_AT + 8),
-        false => (layout::HEAD_BYTES, 8),
+        true => (head::PAGE_BYTES, head::TAIL_AT + 8),
+        false => (head::HEAD_BYTES, 8),
     };
     let nested = match own[..] {
         [0xfe, 0x20, t @ 77..=u8::MAX, ..] => Some(layout::nested_type(t)?),
@@ -76,7 +76,7 @@ fn grown(context: &mut Context, path: &Path, rows: u64, new: &Vector) -> Held<Op
             true => layout::read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec(),
             false => Vec::new(),
         };
-        let mut mapper = Mapper::after(objects.len().saturating_sub(layout::PAGE_BYTES), &known, false);
+        let mut mapper = Mapper::after(objects.len().saturating_sub(head::PAGE_BYTES), &known, false);
         let Some(references) = mapper.references(context, &items_of(new))? else { return Ok(None) };
         objects.extend(mapper.objects);
         beside.push(objects);
