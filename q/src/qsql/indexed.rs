@@ -59,7 +59,6 @@ fn by_symbol(
     f: &Value,
     operand: &Value,
 ) -> Result<Option<Vec<u32>>, QError> {
-    /// For more symbols a scan is as fast.
     /// For many more symbols a scan is as fast.
     const MAX: usize = 512;
     let symbols = match (operand, prims::is_glyph(f, "="), prims::name_of(f)) {

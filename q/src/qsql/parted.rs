@@ -1,6 +1,6 @@
 //! qSQL over partitions on disk. Leading clauses on the partition field select partitions; the remaining clauses and the columns
 //! used by the query are read partition by partition. Aggregates and groups are computed over the selected rows of all
-//! partitions, any other query partition by partition.
+//! partitions, but for groups by the partition field first; those and any other query partition by partition.
 
 use crate::io::files::database;
 use crate::io::files::database::Partitions;
@@ -10,9 +10,9 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame, Walk};
 use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::{prims, resolve};
-use crate::verbs::shape;
+use crate::verbs::{find, rows, shape};
 use columns::table::symbol::text;
-use columns::table::{Items, Sym, Table, Value, Vector};
+use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use std::sync::Arc;
 
 /// Returns the columns that expressions use, also as the head of `column.part`, and the names that have such a part.
@@ -51,6 +51,13 @@ fn aggregates(node: &Node) -> bool {
     parts.iter().any(|p| aggregates(p)) && parts.iter().all(|p| aggregates(p) || matches!(p.kind, Kind::Const(_)))
 }
 
+/// Whether groups are those of a partition: by the field first, which no two partitions have the same value of.
+fn is_by_field(parts: &Partitions, by: &[(Option<Sym>, Node)]) -> Result<bool, QError> {
+    let is_field = |node: &Node| matches!(node.kind, Kind::Column(name, _) if name == parts.field);
+    Ok(by.first().is_some_and(|(_, node)| is_field(node))
+        && find::groups(&parts.values.items)?.firsts.len() == parts.values.len())
+}
+
 /// Runs a query on the partitioned table `table`.
 pub(crate) fn template(
     context: &mut Context,
@@ -73,7 +80,9 @@ pub(crate) fn template(
     let (needed, dotted) = columns_of(named.chain(filters));
     let all = query.columns.is_empty();
     let numbers = needed.iter().any(|n| text(*n) == b"i") && !all;
-    let whole = query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node));
+    let by_field = query.verb == Verb::Select && !query.distinct && !all && is_by_field(&parts, by)?;
+    let whole =
+        !by_field && (query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node)));
     let needed = if all { columns } else { needed };
     let reading = Reading { parts: &parts, table, filters, needed, dotted, numbers };
     let mut left: Vec<Table> = Vec::new();
@@ -92,6 +101,16 @@ pub(crate) fn template(
         } else {
             results.push(qsql::select(context, query, &selected, frame)?);
         }
+    }
+    if by_field && !results.is_empty() {
+        let tables = results.iter().map(rows::unkey).collect::<Result<_, _>>()?;
+        let Value::Table(all) = joined(context, tables)? else { return Err(QError::named("type").into()) };
+        let mut all = Arc::unwrap_or_clone(all);
+        // Their order is that of the partitions, of which one has all rows of a group.
+        if let ([_], Some(key)) = (by, all.columns.first_mut()) {
+            key.attr = Attr::Sorted;
+        }
+        return Ok(rows::key_by(by.len(), &all)?);
     }
     if !results.is_empty() {
         return Ok(joined(context, results)?);
