@@ -69,7 +69,7 @@
 .h.xs:{[x]ssr/[x;("&";"<";">");("&amp;";"&lt;";"&gt;")]}
 / timestamp as ISO 8601
 .h.iso8601:{[x]t:string"p"$x;@[t;4 7 10;:;"--T"]}
-.hq.nested:{[x]flip{$[not(type x)within 0 0h;x;all 10h=abs type each x;x;.h.d sv/:string each x]}each flip 0!x}
+.hq.nested:{[x]flip{$[not type[x]in 0 77h;x;all 10h=abs type each x;x;.h.d sv/:string each x]}each flip 0!x}
 / table as lines of CSV
 .h.cd:{[x]csv 0:$[.Q.qt x;.hq.nested x;x]}
 / table as lines with tabs
