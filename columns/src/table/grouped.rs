@@ -120,6 +120,8 @@ impl Blocks {
 pub struct Grouped {
     blocks: Arc<Blocks>,
     full: usize,
+    /// Blocks with too many symbols for an index.
+    scanned: usize,
     used_bytes: usize,
 }
 
@@ -129,13 +131,15 @@ impl Grouped {
         // Row numbers are 32 bits.
         let rows = capacity_rows.min(u32::MAX as usize);
         let segments: Box<[_]> = (0..rows.div_ceil(BLOCK_ROWS * SEGMENT_BLOCKS)).map(|_| OnceLock::new()).collect();
-        Grouped { used_bytes: size_of_val(&*segments), blocks: Arc::new(Blocks(segments)), full: 0 }
+        Grouped { used_bytes: size_of_val(&*segments), blocks: Arc::new(Blocks(segments)), full: 0, scanned: 0 }
     }
 
     /// Indexes the blocks that have become full since the last call. `column` is the whole column.
     pub fn extend(&mut self, column: &[Sym]) {
         for rows in column.as_chunks::<BLOCK_ROWS>().0.iter().skip(self.full) {
-            let Some(taken_bytes) = self.blocks.put(self.full, Block::build(rows)) else { return };
+            let block = Block::build(rows);
+            self.scanned += usize::from(block.symbols.is_empty());
+            let Some(taken_bytes) = self.blocks.put(self.full, block) else { return };
             self.used_bytes += taken_bytes;
             self.full += 1;
         }
@@ -148,6 +152,11 @@ impl Grouped {
 
     pub fn used_bytes(&self) -> usize {
         self.used_bytes
+    }
+
+    /// Whether few blocks have to be scanned.
+    fn is_useful(&self) -> bool {
+        self.scanned * 8 <= self.full
     }
 
     /// Returns a reader of this index for other threads.
@@ -214,8 +223,8 @@ struct Kept {
 const CHECKED_BLOCKS: usize = 16;
 
 /// Returns the rows of a column that hold `symbol`, ascending, by an index that is made at the second call: a column that is searched once, such as
-/// one that was read from a file for a query, is better scanned. `None` at the first call, for a column of less than a block, and for part of a
-/// vector. `room` is given the bytes that are to be allocated.
+/// one that was read from a file for a query, is better scanned. `None` at the first call, for a column of less than a block or with too many
+/// symbols for an index, and for part of a vector. `room` is given the bytes that are to be allocated.
 ///
 /// # Errors
 /// Those of `room`.
@@ -232,7 +241,7 @@ pub fn kept_rows<E>(
             return None;
         }
         let index = kept.index.get_or_insert_with(|| Grouped::new(u32::MAX as usize));
-        while index.lags(items.len()) {
+        while index.lags(items.len()) && index.is_useful() {
             let before = index.full;
             let end = items.len().min((before + CHECKED_BLOCKS) * BLOCK_ROWS);
             if let Err(error) = room(4 * CHECKED_BLOCKS * BLOCK_ROWS) {
@@ -243,7 +252,7 @@ pub fn kept_rows<E>(
                 break;
             }
         }
-        Some(Ok(index.reader().rows(items, symbol)))
+        index.is_useful().then(|| Ok(index.reader().rows(items, symbol)))
     })?
 }
 
@@ -264,6 +273,8 @@ mod tests {
         assert_eq!(rows(&held, Sym(10)), Some(Ok(scan(&held, Sym(10)))));
         let full: Shared<Sym> = column(3 * BLOCK_ROWS, 2, 1).into();
         assert_eq!([1, 2].map(|_| kept_rows(&full, Sym(1), |_| Err(()))), [None, Some(Err(()))]);
+        let many: Shared<Sym> = column(3 * BLOCK_ROWS, 1 << 32, 1).into();
+        assert_eq!([1, 2, 3].map(|_| rows(&many, Sym(1))), [None, None, None]);
     }
 
     fn scan(column: &[Sym], symbol: Sym) -> Vec<u32> {

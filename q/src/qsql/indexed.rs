@@ -59,8 +59,8 @@ fn by_symbol(
     f: &Value,
     operand: &Value,
 ) -> Result<Option<Vec<u32>>, QError> {
-    /// For many more symbols a scan is as fast.
-    const MAX: usize = 512;
+    /// For more symbols a scan is as fast.
+    const MAX: usize = 64;
     let symbols = match (operand, prims::is_glyph(f, "="), prims::name_of(f)) {
         (Value::Sym(symbol), true, _) | (Value::Sym(symbol), _, Some("in")) => vec![*symbol],
         (operand, false, Some("in")) => match operand.as_symbols() {

@@ -15,7 +15,7 @@ use crate::verbs::shape::join;
 use crate::verbs::{find, index};
 use columns::kernel::blocks;
 use columns::table::symbol::text;
-use columns::table::{Items, Table, Value, Vector};
+use columns::table::{Items, Sym, Table, Value, Vector};
 use proto::types;
 
 pub(crate) fn distinct(_: &mut Context, x: Value) -> Result {
@@ -132,6 +132,24 @@ fn check_types(x: &Vector, y: &Vector) -> std::result::Result<(), QError> {
     if a != b && a != 0 && b != 0 && (textual(a) || textual(b)) { Err(type_error()) } else { Ok(()) }
 }
 
+/// `x in y` of symbols, by a bit for each symbol up to the highest one sought; `None` if these would be many more than there are items.
+fn symbols_in(x: &Items, y: &Items) -> std::result::Result<Option<Vec<u8>>, QError> {
+    let (Items::Sym(x) | Items::Enum(_, x), Items::Sym(y) | Items::Enum(_, y)) = (x, y) else { return Ok(None) };
+    let words = y.iter().map(|symbol| symbol.0).max().map_or(0, |highest| highest as usize / 64 + 1);
+    if words > x.len() {
+        return Ok(None);
+    }
+    limits::room(x.len().saturating_add(words.saturating_mul(size_of::<u64>())))?;
+    let mut sought = vec![0u64; words];
+    for symbol in y.iter() {
+        if let Some(word) = sought.get_mut(symbol.0 as usize / 64) {
+            *word |= 1 << (symbol.0 % 64);
+        }
+    }
+    let bit = |symbol: &Sym| sought.get(symbol.0 as usize / 64).map_or(0, |word| (word >> (symbol.0 % 64) & 1) as u8);
+    Ok(Some(blocks::map(x, bit)))
+}
+
 /// `x in y`.
 pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
     let found = |p: &i64, n: usize| u8::from((*p as usize) < n);
@@ -161,6 +179,9 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
             match find::find_rank(b, &x) {
                 FindRank::Item => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
                 FindRank::ListOfItems if !deep_x || deep_y => {
+                    if let Some(bits) = symbols_in(&a.items, &b.items)? {
+                        return Ok(Value::bools(bits));
+                    }
                     let at = find::positions(context, b, a)?;
                     Ok(Value::bools(blocks::map(&at, |p| found(p, b.len()))))
                 }
