@@ -53,6 +53,17 @@ class AtATerminal(unittest.TestCase):
         self.answer(q, "3+4junk\x1b[D\x1b[D\x1b[D\x1b[D\x0b", "7")
         self.answer(q, "10+ junk\x17" + "1", "11")
 
+    def test_lines_of_a_program_are_not_edited(self):
+        places = {"HOME": self.home.name, "XDG_STATE_HOME": ""}
+        q = Terminal(["q"], environment=places, echo=False)
+        self.addCleanup(q.close)
+        q.wait_for("q)")
+        # A notebook or `expect` takes all that it reads up to the prompt for the result.
+        for line, expected in (("6*7", "42\n"), ("a:1", ""), ("([]a:1 2)", "a\n-\n1\n2\n")):
+            q.type(line + "\n")
+            self.assertEqual(q.wait_for("q)"), expected)
+        self.assertNotIn(b"\x1b", q.seen)
+
     def test_history_is_there_again_in_the_next_session(self):
         q = self.session()
         self.answer(q, "1000+1", "1001")
