@@ -193,6 +193,23 @@ class Piped(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
+    def test_hopen_offers_kdbs_capability_and_nothing_else(self):
+        # Servers in other languages look for this byte.
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            line = f'h:hopen`$":127.0.0.1:{server.getsockname()[1]}:ann:secret"\n'
+            client = subprocess.Popen([binary(), "q"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            client.stdin.write(line.encode() + b"exit 3\n")
+            client.stdin.flush()
+            connection, _ = server.accept()
+            with connection:
+                login = b""
+                while not login.endswith(b"\0"):
+                    login += connection.recv(64)
+                self.assertEqual(login, b"ann:secret\x06\0")
+                connection.sendall(b"\x06")
+                client.communicate()
+                self.assertEqual(client.returncode, 3)
+
     def test_lines_in_answers_out_and_no_prompt(self):
         self.assertEqual(piped("1+1\n\n/ a comment\n`a`b\n"), (0, "2\n`a`b\n", ""))
 
