@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 /// A client's attempts to write a file with the owner's rights: definitions of the owner, messages of a client, and the owner's
 /// event that follows. `FILE` stands for the file's symbol.
-const WAYS: [(&str, &str, &str); 37] = [
+const WAYS: [(&str, &str, &str); 38] = [
+    ("job:\"\"", "job::\"FILE set 1\"", "\"q\"@job"),
     ("job:\"\"", "job::\"FILE set 1\"", "value job"),
     ("job:\"\"", "job::\"FILE set 1\"", "get job"),
     ("job:\"\"", "job::\"FILE set 1\"", "value each enlist job"),

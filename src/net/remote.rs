@@ -161,9 +161,9 @@ impl Drop for Remote {
     }
 }
 
-/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. With `explains` it requests errors with their
-/// reason, for a person. As in kdb+, an address without a user means the one that runs this process.
-pub fn connector(tell: Tell, explains: bool, web: Web) -> Connector {
+/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. As in kdb+, an address without a user means the one that
+/// runs this process. It offers kdb+'s capability alone, without a request for reasons of errors: servers of other languages look for that byte.
+pub fn connector(tell: Tell, web: Web) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
         let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
@@ -174,8 +174,7 @@ pub fn connector(tell: Tell, explains: bool, web: Web) -> Connector {
         if address.user.is_empty() {
             address.user = own_user::name();
         }
-        let connect = if explains { Client::connect_explained } else { Client::connect };
-        let client = connect(&address, timeout, Limits::default()).map_err(refused)?;
+        let client = Client::connect(&address, timeout, Limits::default()).map_err(refused)?;
         let out = Arc::new(Mutex::new(client.outgoing().map_err(|error| reported("hop", &error))?));
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));

@@ -53,6 +53,17 @@ class AtATerminal(unittest.TestCase):
         self.answer(q, "3+4junk\x1b[D\x1b[D\x1b[D\x1b[D\x0b", "7")
         self.answer(q, "10+ junk\x17" + "1", "11")
 
+    def test_lines_of_a_program_are_not_edited(self):
+        places = {"HOME": self.home.name, "XDG_STATE_HOME": ""}
+        q = Terminal(["q"], environment=places, echo=False)
+        self.addCleanup(q.close)
+        q.wait_for("q)")
+        # A notebook or `expect` takes all that it reads up to the prompt for the result.
+        for line, expected in (("6*7", "42\n"), ("a:1", ""), ("([]a:1 2)", "a\n-\n1\n2\n")):
+            q.type(line + "\n")
+            self.assertEqual(q.wait_for("q)"), expected)
+        self.assertNotIn(b"\x1b", q.seen)
+
     def test_history_is_there_again_in_the_next_session(self):
         q = self.session()
         self.answer(q, "1000+1", "1001")
@@ -181,6 +192,23 @@ class Piped(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+
+    def test_hopen_offers_kdbs_capability_and_nothing_else(self):
+        # Servers in other languages look for this byte.
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            line = f'h:hopen`$":127.0.0.1:{server.getsockname()[1]}:ann:secret"\n'
+            client = subprocess.Popen([binary(), "q"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            client.stdin.write(line.encode() + b"exit 3\n")
+            client.stdin.flush()
+            connection, _ = server.accept()
+            with connection:
+                login = b""
+                while not login.endswith(b"\0"):
+                    login += connection.recv(64)
+                self.assertEqual(login, b"ann:secret\x06\0")
+                connection.sendall(b"\x06")
+                client.communicate()
+                self.assertEqual(client.returncode, 3)
 
     def test_lines_in_answers_out_and_no_prompt(self):
         self.assertEqual(piped("1+1\n\n/ a comment\n`a`b\n"), (0, "2\n`a`b\n", ""))

@@ -20,8 +20,12 @@ CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\r")
 class Terminal:
     """One process whose standard streams are a terminal."""
 
-    def __init__(self, arguments, rows=25, columns=80, environment=None):
+    def __init__(self, arguments, rows=25, columns=80, environment=None, echo=True):
         self.master, slave = pty.openpty()
+        if not echo:
+            settings = termios.tcgetattr(slave)
+            settings[3] &= ~termios.ECHO
+            termios.tcsetattr(slave, termios.TCSANOW, settings)
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
         def own_terminal():

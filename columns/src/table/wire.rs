@@ -56,7 +56,7 @@ pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Res
             for item in list.iter() {
                 items.push(data_within(&item, room)?);
             }
-            Value::Vector(Vector { attr: attribute(list.attr), items: Items::List(items.into()) })
+            Value::Vector(Vector { attr: attribute(list.attr), items: listed(items) })
         }
         types::SYMBOL_ATOM => Value::Sym(symbol::intern(view.symbol().ok_or(NoData::Kind)?)?),
         types::TABLE => {
@@ -80,6 +80,12 @@ pub fn data_within(view: &View<'_>, room: &mut impl FnMut(usize) -> bool) -> Res
         types::UNARY if view.is_null() => Value::Null,
         ty => ty.checked_neg().and_then(|ty| atom(view, ty)).ok_or(NoData::Kind)?,
     })
+}
+
+/// Items of a serialised general list. As in kdb+, atoms of one type become a vector: KX's JavaScript client, node-q and Java clients send
+/// vectors as lists of atoms.
+pub fn listed(items: Vec<Value>) -> Items {
+    Items::collapse(items).unwrap_or_else(|items| Items::List(items.into()))
 }
 
 /// Wire code of an attribute.

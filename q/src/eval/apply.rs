@@ -1,7 +1,7 @@
 //! Application of functions, and indexing of lists, dictionaries and tables.
 
-use crate::eval::iterate;
 use crate::eval::views;
+use crate::eval::{iterate, languages};
 use crate::io::environment;
 use crate::runtime::context::{Context, Running};
 use crate::runtime::error::QError;
@@ -22,6 +22,15 @@ use columns::table::function::Function;
 pub(crate) fn apply(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
     context.enter()?;
     made(context.applied(f, arguments)?)
+}
+
+fn data_applied(context: &mut Context, data: &Value, arguments: &[Value]) -> Result<Value, QError> {
+    if let (Value::Char(letter @ b'a'..=b'z'), [x]) = (data, arguments)
+        && let Some((text, origin)) = languages::line(x)
+    {
+        return languages::evaluate(context, *letter, &text, origin);
+    }
+    index::deep(context, data, arguments).map_err(|e| given::explain_index(e, data, arguments))
 }
 
 impl Context<'_> {
@@ -72,7 +81,7 @@ impl Context<'_> {
                 let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
                 return environment::send(self, handle, message);
             }
-            data => return index::deep(self, data, &arguments).map_err(|e| given::explain_index(e, data, &arguments)),
+            data => return data_applied(self, data, &arguments),
         };
         match &**function {
             Function::Lambda(l) => {

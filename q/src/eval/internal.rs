@@ -155,7 +155,7 @@ pub(crate) fn at(context: &mut Context, mut a: Vec<Value>) -> Result {
 fn apply_one(context: &mut Context, f: &Value, x: Value) -> Result {
     match f {
         Value::Func(_) | Value::Sym(_) | Value::Null => context.call1(f, x),
-        Value::Int(_) | Value::Long(_) => context.call1(f, x),
+        Value::Int(_) | Value::Long(_) | Value::Char(_) => context.call1(f, x),
         data => index::one(context, data, &x),
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod apply;
 pub(crate) mod globals;
 pub(crate) mod internal;
 pub(crate) mod iterate;
+mod languages;
 pub(crate) mod namespace;
 pub(crate) mod numbered;
 pub(crate) mod pattern;

@@ -21,7 +21,11 @@ use std::sync::Arc;
 pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
     match n {
         i64::MIN => internal::print_through(context, x),
-        -1 => strings::hsym(context, x),
+        -1 => match &x {
+            // Loaders of scripts apply it to each line.
+            Value::Vector(Vector { items: Items::Char(line), .. }) => Ok(Value::chars(line.trim_ascii_end())),
+            _ => strings::hsym(context, x),
+        },
         -2 => attributes::attr(context, x),
         -3 => Ok(Value::chars(format::one_line_at(&x, context.host.console().precision)?)),
         -4 => pieces(&x),

@@ -61,7 +61,7 @@ pub fn from_owned(object: &proto::Value) -> Result<Value, QError> {
         }
         P::List { attr, items } => {
             let attr = columns::table::wire::attribute(*attr);
-            Value::Vector(Vector { attr, items: Items::List(all(items)?.into()) })
+            Value::Vector(Vector { attr, items: columns::table::wire::listed(all(items)?) })
         }
         P::Dict { sorted, keys, values } => Value::Dict(columns::sys::shared::Held::new(columns::table::Dict {
             sorted: *sorted,

@@ -4,6 +4,7 @@ use super::completion::Known;
 use super::input::{Prompt, Typed};
 use super::output::Screen;
 use crate::q::script;
+use rustix::termios::{LocalModes, tcgetattr};
 use rustyline::completion::Completer;
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
@@ -67,9 +68,20 @@ fn history_file() -> Option<PathBuf> {
     }
 }
 
+/// Whether a program types the lines. `expect` and notebooks turn the echo off and read everything as results; `rlwrap` edits lines itself, and
+/// warns its user about a program that reads single keys.
+fn is_driven() -> bool {
+    let is_silent = tcgetattr(std::io::stdin()).is_ok_and(|settings| !settings.local_modes.contains(LocalModes::ECHO));
+    let parent = std::os::unix::process::parent_id();
+    is_silent || std::fs::read(format!("/proc/{parent}/comm")).is_ok_and(|name| name.trim_ascii_end() == b"rlwrap")
+}
+
 impl Editing {
-    /// Returns `None` if the terminal does not support line editing.
+    /// Returns `None` if the terminal does not support line editing, or if a program at its other end does the editing.
     pub fn new(screen: &Screen) -> Option<Editing> {
+        if is_driven() {
+            return None;
+        }
         let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
         let mut editor = Editor::<Names, DefaultHistory>::with_config(config).ok()?;
         editor.set_max_history_size(HISTORY_LINES).ok()?;

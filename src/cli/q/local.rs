@@ -116,7 +116,7 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     let web: TellWeb = Arc::new(move |inbox, event, done| {
         drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Web { inbox, event, done })));
     });
-    let connector = remote::connector(Arc::new(received), true, Web::of(&Limits::default(), Some(web)));
+    let connector = remote::connector(Arc::new(received), Web::of(&Limits::default(), Some(web)));
     let mut session =
         Session::console(options.start.clone(), Some(connector)).with_threads(options.threads.unwrap_or(0));
     session.set_output(Box::new(screen.clone()));

@@ -83,10 +83,10 @@ csv:","
 .Q.ts:{[f;args]
   t:.z.p;r:f . args;
   (0 0+("j"$.z.p-t)div 1000000;r)}
-/ groups lines of a script into expressions with line numbers
+/ groups lines of a script into expressions: line numbers, and texts
 .Q.ld:{[lines]
   s:where not lines like"[ \t}]*";
-  flip(1+s;"\n"sv'(s _ lines))}
+  (1+s;"\n"sv'(s _ lines))}
 / as .Q.fps, in chunks of n bytes
 .Q.fpn:{[f;file;n].Q.fsn[f;file;n]}
 / applies f to the lines of a file, chunk by chunk
