@@ -170,7 +170,7 @@ fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Ame
         return Err(QError::no_column(columns::table::symbol::text(*name)));
     }
     if let (Value::Table(t), [Value::Sym(name)]) = (&x, rest) {
-        let column: Value = index::column(t, *name)?.clone().into();
+        let column = Value::of_column(index::column(t, *name)?.clone());
         let new = deep(context, column, std::slice::from_ref(key), change)?;
         return set(context, x, &Value::Sym(*name), new);
     }
@@ -392,7 +392,7 @@ fn set_in_table(context: &mut Context, mut t: Table, key: &Value, new: Value) ->
         Value::Sym(name) => {
             let rows = t.count();
             let column = match new {
-                list @ Value::Vector(_) => list,
+                list @ (Value::Vector(_) | Value::Table(_)) => list,
                 scalar => Value::collapse(vec![scalar; rows]),
             };
             let column = column.into_vector().ok_or(QError::named("type"))?;
