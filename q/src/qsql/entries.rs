@@ -29,8 +29,8 @@ pub(super) fn entries(context: &mut Context, from: &Value) -> Result<Option<(Arc
     }
 }
 
-/// `select`, `update` and `exec` of a record, a dictionary whose values are no columns of one length: names in expressions are the values
-/// themselves, and so are the entries of the result. `None` for anything else.
+/// `select`, `update` and `exec` of a dictionary without conditions and groups: names in expressions are the values themselves, and so are
+/// the entries of the result, also where all values are of one length. `None` for anything else.
 pub(super) fn over_record(
     context: &mut Context,
     query: &Query,
@@ -51,9 +51,7 @@ pub(super) fn over_record(
     } && query.filters.is_empty()
         && query.by.is_none();
     let mut values = d.values.items();
-    let length = values.first().map(Value::count);
-    let are_columns = values.iter().all(|v| !v.is_scalar() && Some(v.count()) == length);
-    if !is_plain || d.keyed().is_some() || are_columns {
+    if !is_plain || d.keyed().is_some() {
         return Ok(None);
     }
     if query.verb == Verb::Select && query.columns.is_empty() {
