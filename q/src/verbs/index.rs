@@ -107,10 +107,13 @@ fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QE
                 c.enter()?;
                 from_vector(c, v, &item)
             }),
+            // Chars count as bytes: the tables of a lexer have a place for each.
+            Items::Char(text) => Ok(v.items.gather(&text.iter().map(|c| i64::from(*c)).collect::<Vec<_>>()).into()),
             other => Ok(v.items.gather(&rows(other).ok_or(QError::named("type"))?).into()),
         },
         Value::Dict(_) => map(context, i, |c, item| from_vector(c, v, &item)),
         Value::Null => Ok(v.clone().into()),
+        Value::Char(c) => Ok(v.items.get(usize::from(*c))),
         atom => Ok(v.items.get(row(atom).ok_or(QError::named("type"))?)),
     }
 }
