@@ -349,6 +349,14 @@ impl Value {
         columns.filter(|c| !c.is_empty()).map(|columns| Value::table(Table::new(names.to_vec(), columns)))
     }
 
+    /// Returns a column of a table as a value. Like dictionaries are a table, which a column keeps as a list of its rows.
+    pub fn of_column(column: Vector) -> Value {
+        match &column.items {
+            Items::List(l) if matches!(l.first(), Some(Value::Dict(_))) => Value::collapse(l.to_vec()),
+            _ => column.into(),
+        }
+    }
+
     /// Returns a list of this one item, as q's `enlist`.
     pub fn enlist(self) -> Value {
         Value::collapse(vec![self])

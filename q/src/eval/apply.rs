@@ -7,6 +7,7 @@ use crate::runtime::context::{Context, Running};
 use crate::runtime::error::QError;
 use crate::runtime::footprint;
 use crate::runtime::limits::{made, settled};
+use crate::runtime::paths;
 use crate::syntax::prims::Arity;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::{Evaluate, Run, Stored};
@@ -15,8 +16,8 @@ use crate::verbs::given::{self, Given};
 use crate::verbs::index;
 use crate::verbs::{call, trace};
 use crate::vm;
-use columns::table::Value;
 use columns::table::function::Function;
+use columns::table::{Sym, Value};
 
 /// Applies `f` to arguments.
 pub(crate) fn apply(context: &mut Context, f: &Value, arguments: Vec<Value>) -> Result<Value, QError> {
@@ -44,8 +45,8 @@ impl Context<'_> {
             return self.apply(f, arguments.into_iter().flatten().collect());
         }
         if let Value::Sym(name) = f {
-            let global = self.global(*name)?;
-            return self.apply_holes(&global, arguments);
+            let held = self.named_value(*name)?;
+            return self.apply_holes(&held, arguments);
         }
         match f {
             Value::Func(function) => {
@@ -65,6 +66,14 @@ impl Context<'_> {
         }
     }
 
+    /// Value of a global, or in a file: `` `:db/t`c `` is a column of a splayed table.
+    fn named_value(&mut self, name: Sym) -> Result<Value, QError> {
+        if paths::is_path(name) {
+            return crate::io::files::get(self, &Value::Sym(name));
+        }
+        self.global(name)
+    }
+
     fn applied(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
         // The recorded name belongs to this application only.
         let name = std::mem::take(&mut self.callee);
@@ -73,8 +82,8 @@ impl Context<'_> {
             Value::Null => return arguments.into_iter().next().ok_or(QError::named("rank")),
             Value::Sym(name) if environment::is_address(*name) => return environment::one_shot(self, *name, arguments),
             Value::Sym(name) => {
-                let global = self.global(*name)?;
-                return self.apply(&global, arguments);
+                let held = self.named_value(*name)?;
+                return self.apply(&held, arguments);
             }
             Value::Int(_) | Value::Long(_) => {
                 let handle = f.as_long().unwrap_or(0);

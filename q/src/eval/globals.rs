@@ -128,7 +128,7 @@ pub(super) fn dotted(
     };
     let column = columns::table::symbol::find(part.get(1..).unwrap_or_default());
     match &value {
-        Value::Table(t) => Ok(column.and_then(|column| t.column(column).cloned().map(Value::from))),
+        Value::Table(t) => Ok(column.and_then(|column| t.column(column).cloned().map(Value::of_column))),
         Value::Dict(d) if matches!(d.keys, Value::Vector(_)) => match column {
             Some(column) => Ok(crate::verbs::find::position(&d.keys, &Value::Sym(column))?.map(|at| d.values.at(at))),
             None => Ok(None),

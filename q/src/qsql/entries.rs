@@ -29,8 +29,8 @@ pub(super) fn entries(context: &mut Context, from: &Value) -> Result<Option<(Arc
     }
 }
 
-/// `update` and `exec` of a record, a dictionary whose values are no columns of one length: names in expressions are the values themselves.
-/// `None` for anything else.
+/// `select`, `update` and `exec` of a dictionary without conditions and groups: names in expressions are the values themselves, and so are
+/// the entries of the result, also where all values are of one length. `None` for anything else.
 pub(super) fn over_record(
     context: &mut Context,
     query: &Query,
@@ -46,14 +46,16 @@ pub(super) fn over_record(
     let is_plain = match query.verb {
         Verb::Update => true,
         Verb::Exec => !query.columns.is_empty() && !query.distinct,
-        Verb::Select | Verb::Delete => false,
+        Verb::Select => !query.distinct && query.limit.is_none() && query.order.is_none(),
+        Verb::Delete => false,
     } && query.filters.is_empty()
         && query.by.is_none();
     let mut values = d.values.items();
-    let length = values.first().map(Value::count);
-    let are_columns = values.iter().all(|v| !v.is_scalar() && Some(v.count()) == length);
-    if !is_plain || d.keyed().is_some() || are_columns {
+    if !is_plain || d.keyed().is_some() {
         return Ok(None);
+    }
+    if query.verb == Verb::Select && query.columns.is_empty() {
+        return Ok(Some(Value::Dict(d)));
     }
     let mut keys = keys.to_vec();
     let cells = values.iter().map(|v| Value::collapse(vec![v.clone()]).into_vector().ok_or(QError::named("type")));
@@ -63,9 +65,9 @@ pub(super) fn over_record(
     let results: Walk<Vec<Value>> = query.columns.iter().map(|(_, node)| context.node(node, frame)).collect();
     context.scopes.pop();
     let mut results = results?;
-    if query.verb == Verb::Exec {
+    if matches!(query.verb, Verb::Select | Verb::Exec) {
         return Ok(Some(match (&query.columns[..], results.pop()) {
-            ([(None, _)], Some(value)) => value,
+            ([(None, _)], Some(value)) if query.verb == Verb::Exec => value,
             (columns, last) => {
                 results.extend(last);
                 Value::dict(Value::symbols(names(columns)?), Value::collapse(results))

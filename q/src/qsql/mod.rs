@@ -27,7 +27,7 @@ use crate::verbs::rowwise::RowWise;
 use crate::verbs::{find, sort, tables};
 
 use columns::table::symbol::text;
-use columns::table::{Items, Sym, Table, Value, Vector};
+use columns::table::{Sym, Table, Value, Vector};
 pub(crate) use filter::filter;
 use groups::Grouped;
 use keys::group;
@@ -280,11 +280,8 @@ pub(crate) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
         let keys = |context: &Context, grouped: &mut Grouped| -> Result<Value, QError> {
             let keys = grouped.keys(&context.allowance)?;
             Ok(match &keys[..] {
-                [only] if by.first().is_some_and(|(name, _)| name.is_none()) => match &only.items {
-                    // Rows of a table are its keys.
-                    Items::List(l) if matches!(l.first(), Some(Value::Dict(_))) => Value::collapse(l.to_vec()),
-                    _ => only.clone().into(),
-                },
+                // Rows of a table are its keys.
+                [only] if by.first().is_some_and(|(name, _)| name.is_none()) => Value::of_column(only.clone()),
                 _ => Value::table(Table::new(key_names.clone(), keys)),
             })
         };
@@ -308,10 +305,7 @@ pub(crate) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
     let mut values = evaluate(context, &query.columns, selected, frame)?;
     if values.len() == 1 && query.columns.first().is_some_and(|(name, _)| name.is_none()) {
         let only = match values.remove(0) {
-            // Like dictionaries in a list are a table.
-            Value::Vector(Vector { items: Items::List(l), .. }) if matches!(l.first(), Some(Value::Dict(_))) => {
-                Value::collapse(l.to_vec())
-            }
+            Value::Vector(column) => Value::of_column(column),
             other => other,
         };
         return Ok(if query.distinct { crate::verbs::sets::distinct(context, only)? } else { only });

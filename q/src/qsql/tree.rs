@@ -356,6 +356,8 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
             for argument in arguments.iter().take(written) {
                 out.push(match argument {
                     Some(node) => from_node(node)?,
+                    // `f[]` is `f[::]`.
+                    None if arguments.len() == 1 => Value::Null,
                     None => hole(),
                 });
             }

@@ -27,11 +27,11 @@ pub(crate) fn column(scopes: &mut [Scope], name: Sym) -> Option<Value> {
         }
         None => return None,
     };
-    let Some(rows) = &scope.rows else { return Some(whole.clone().into()) };
+    let Some(rows) = &scope.rows else { return Some(Value::of_column(whole.clone())) };
     if let Some((_, cut)) = scope.cut.iter().find(|(n, _)| *n == name) {
         return Some(cut.clone());
     }
-    let cut: Value = whole.items.gather(rows).into();
+    let cut = Value::of_column(whole.items.gather(rows).into());
     scope.cut.push((name, cut.clone()));
     Some(cut)
 }

@@ -246,7 +246,7 @@ impl Scope {
 }
 
 /// Default name of a column: that of an operator's left operand (of the right one if the left is a symbol or a character, as in
-/// `` `p#sym `` and `"f"$bid`), or of a function's last argument.
+/// `` `p#sym `` and `"f"$bid`), or of a function's last argument, also where an operator has three or four, as `?[c;x;y]`.
 pub(crate) fn column_name(node: &Node) -> Option<Sym> {
     let mut node = node;
     loop {
@@ -266,7 +266,7 @@ pub(crate) fn column_name(node: &Node) -> Option<Sym> {
                     (true, [Some(Node { kind: Kind::Const(Value::Sym(_) | Value::Char(_)), .. }), Some(right)]) => {
                         right
                     }
-                    (true, _) => arguments.first()?.as_ref()?,
+                    (true, [Some(left), Some(_)]) => left,
                     _ => arguments.last()?.as_ref()?,
                 }
             }

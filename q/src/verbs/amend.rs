@@ -53,6 +53,9 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
             let all = Value::longs((0..count as i64).collect());
             deep(context, x, &[&[all][..], rest].concat(), change)
         }
+        key if rest.is_empty() && is_key_of_record(&x, key, change.value) => {
+            single(context, x, (key, None), rest, change)
+        }
         keys @ (Value::Vector(_) | Value::Table(_)) if !is_key(&x, first) => {
             if let (Value::Vector(keys), true) = (keys, rest.is_empty())
                 && let Some(done) = bulk(&x, keys, change)?
@@ -83,6 +86,18 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
         }
         key => single(context, x, (key, None), rest, change),
     }
+}
+
+/// Whether a list of one item is the key of a keyed table with one key column, as it is when read: the value is then a record.
+fn is_key_of_record(x: &Value, key: &Value, value: Option<&Value>) -> bool {
+    let (Value::Dict(d), Value::Vector(Vector { items, .. }), Some(value)) = (x, key, value) else { return false };
+    let Some((keys, values)) = d.keyed() else { return false };
+    let is_record = match value {
+        Value::Dict(record) => record.keyed().is_none(),
+        Value::Vector(cells) => cells.len() > 1 && cells.len() == values.columns.len(),
+        _ => false,
+    };
+    is_record && keys.columns.len() == 1 && items.len() == 1 && !matches!(items, Items::List(_))
 }
 
 /// Fewer keys are searched one by one.
@@ -170,7 +185,7 @@ fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Ame
         return Err(QError::no_column(columns::table::symbol::text(*name)));
     }
     if let (Value::Table(t), [Value::Sym(name)]) = (&x, rest) {
-        let column: Value = index::column(t, *name)?.clone().into();
+        let column = Value::of_column(index::column(t, *name)?.clone());
         let new = deep(context, column, std::slice::from_ref(key), change)?;
         return set(context, x, &Value::Sym(*name), new);
     }
@@ -392,7 +407,7 @@ fn set_in_table(context: &mut Context, mut t: Table, key: &Value, new: Value) ->
         Value::Sym(name) => {
             let rows = t.count();
             let column = match new {
-                list @ Value::Vector(_) => list,
+                list @ (Value::Vector(_) | Value::Table(_)) => list,
                 scalar => Value::collapse(vec![scalar; rows]),
             };
             let column = column.into_vector().ok_or(QError::named("type"))?;

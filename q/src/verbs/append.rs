@@ -272,14 +272,19 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
                 None => None,
             }
         }
-        // A table of rows creates an undefined global.
-        None if matches!(rows, Value::Table(_)) || matches!(rows, Value::Dict(d) if d.keyed().is_some()) => {
+        // A table of rows creates an undefined global, and replaces an empty list as `(),t` does.
+        held if held.as_ref().is_none_or(is_nothing) && is_rows(rows) => {
             context.set_global(name, rows.clone())?;
             return Ok(Value::longs((0..rows.count() as i64).collect()));
         }
         _ => None,
     };
     context.host.append(name, tagged.as_ref().unwrap_or(rows))
+}
+
+/// Whether `y` is a table, with or without keys.
+fn is_rows(y: &Value) -> bool {
+    matches!(y, Value::Table(_)) || matches!(y, Value::Dict(d) if d.keyed().is_some())
 }
 
 /// Whether a table has a column over a domain.

@@ -75,9 +75,13 @@ fn target(x: &Value) -> Result<Target, QError> {
 /// `x$y`.
 pub(crate) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value, QError> {
     match &x {
-        Value::Vector(Vector { items: Items::Char(_) | Items::Sym(_) | Items::Short(_), .. })
-        | Value::Vector(Vector { items: Items::List(_), .. })
-            if !is_matrix(&x) =>
+        Value::Vector(Vector { items, .. })
+            if match items {
+                Items::Char(_) | Items::Sym(_) | Items::Short(_) => true,
+                Items::List(_) => !is_matrix(&x),
+                Items::Int(_) | Items::Long(_) => holds_texts(&y),
+                _ => false,
+            } =>
         {
             if x.count() != y.count() && !y.is_scalar() {
                 return Err(QError::named("length"));
@@ -120,6 +124,15 @@ pub(crate) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
 /// A list of numeric vectors.
 fn is_matrix(x: &Value) -> bool {
     matches!(x.at(0), Value::Vector(Vector { items: Items::Float(_) | Items::Long(_) | Items::Real(_), .. }))
+}
+
+/// A list, or a dictionary's values, of texts: widths on the left pad each its own.
+fn holds_texts(y: &Value) -> bool {
+    match y {
+        Value::Vector(Vector { items: Items::List(list), .. }) => list.iter().all(|item| item.as_text().is_some()),
+        Value::Dict(d) => d.keyed().is_none() && holds_texts(&d.values),
+        _ => false,
+    }
 }
 
 fn is_domain(context: &Context, name: Sym) -> bool {

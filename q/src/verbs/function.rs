@@ -18,6 +18,7 @@ pub(crate) fn is_variadic(f: &Value) -> bool {
         Value::Func(function) => match &**function {
             Function::Primitive(index) => prims::get(*index).is_some_and(|p| matches!(p.arity, Arity::Many(..))),
             Function::Derived { .. } => true,
+            Function::Composition(parts) if !columns::sys::stack::is_deep() => parts.last().is_some_and(is_variadic),
             _ => false,
         },
         _ => false,

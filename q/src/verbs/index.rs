@@ -107,10 +107,13 @@ fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QE
                 c.enter()?;
                 from_vector(c, v, &item)
             }),
+            // Chars count as bytes: the tables of a lexer have a place for each.
+            Items::Char(text) => Ok(v.items.gather(&text.iter().map(|c| i64::from(*c)).collect::<Vec<_>>()).into()),
             other => Ok(v.items.gather(&rows(other).ok_or(QError::named("type"))?).into()),
         },
         Value::Dict(_) => map(context, i, |c, item| from_vector(c, v, &item)),
         Value::Null => Ok(v.clone().into()),
+        Value::Char(c) => Ok(v.items.get(usize::from(*c))),
         atom => Ok(v.items.get(row(atom).ok_or(QError::named("type"))?)),
     }
 }
@@ -148,10 +151,8 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
             }
             let keys = d.keys.as_vector().ok_or(QError::named("type"))?;
             let deep = |v: &Vector| matches!(v.items, Items::List(_));
-            match if deep(keys) && deep(sought) { find::find_rank(keys, i) } else { FindRank::ListOfItems } {
-                FindRank::ListOfItems if !deep(keys) || deep(sought) => {
-                    Ok(d.values.gather(&find::positions(context, keys, sought)?))
-                }
+            match if deep(keys) { find::find_rank(keys, i) } else { FindRank::ListOfItems } {
+                FindRank::ListOfItems => Ok(d.values.gather(&find::positions(context, keys, sought)?)),
                 FindRank::Higher => {
                     let result = |at: Vec<i64>| d.values.gather(&at);
                     Lookup::new(keys)?.each(context, i, &result, &|c, item| from_dict(c, d, &item))
@@ -198,7 +199,7 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
             Ok(values.at(row.unwrap_or(usize::MAX)))
         }
         Value::Sym(name) if keys.columns.len() > 1 => match values {
-            Value::Table(t) => t.column(*name).cloned().map(Value::from).ok_or(QError::named("length")),
+            Value::Table(t) => t.column(*name).cloned().map(Value::of_column).ok_or(QError::named("length")),
             _ => Err(QError::named("type")),
         },
         list @ Value::Vector(_) if keys.columns.len() == 1 && is_keys(keys, list) => {
@@ -244,9 +245,11 @@ fn same_kind(keys: &Vector, i: &Value) -> Result<(), QError> {
 
 fn from_table(context: &mut Context, t: &Table, i: &Value) -> Result<Value, QError> {
     match i {
-        Value::Sym(name) => Ok(column_or_none(t, *name).into()),
+        Value::Sym(name) => Ok(Value::of_column(column_or_none(t, *name))),
         Value::Vector(v) => match &v.items {
-            Items::Sym(names) => Ok(Value::list(names.iter().map(|n| column_or_none(t, *n).into()).collect())),
+            Items::Sym(names) => {
+                Ok(Value::list(names.iter().map(|n| Value::of_column(column_or_none(t, *n))).collect()))
+            }
             Items::List(l) if l.is_empty() => Ok(Value::table(t.rows::<i64>(&[]))),
             Items::List(_) => map(context, i, |c, item| from_table(c, t, &item)),
             other => Ok(Value::table(t.rows(&rows(other).ok_or(QError::named("type"))?))),

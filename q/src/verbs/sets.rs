@@ -97,7 +97,7 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
                     check_types(v, w)?;
                     Ok(Value::longs(find::positions(context, v, w)?))
                 }
-                Value::Vector(w) if deep && matches!(w.items, Items::List(_)) => match find::find_rank(v, &y) {
+                Value::Vector(w) if deep => match find::find_rank(v, &y) {
                     FindRank::Item => Ok(Value::Long(find::position(&x, &y)?.unwrap_or(x.count()) as i64)),
                     FindRank::ListOfItems => Ok(Value::longs(find::positions(context, v, w)?)),
                     FindRank::Higher => {

@@ -155,6 +155,20 @@ fn room_to_join(x: &Items, y: &Items) -> std::result::Result<(), QError> {
 pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
     context.check()?;
     Ok(match (x, y) {
+        // A record appended to a keyed table.
+        (Value::Dict(a), Value::Dict(b))
+            if a.keyed().is_some() && b.keys.as_symbols().is_some_and(|names| !names.is_empty()) =>
+        {
+            let keys = a.keyed().map_or(0, |k| k.0.columns.len());
+            let Value::Table(whole) = crate::verbs::rows::unkey(&Value::Dict(a.clone()))? else {
+                return Err(type_error());
+            };
+            let row = crate::verbs::rows::row_table(&whole, &Value::Dict(b))?;
+            match crate::verbs::rows::key_by(keys, &row)? {
+                Value::Dict(row) => join_dicts(context, &a, &row)?,
+                _ => return Err(type_error()),
+            }
+        }
         (Value::Dict(a), Value::Dict(b)) => join_dicts(context, &a, &b)?,
         (Value::Table(a), Value::Table(b)) => crate::verbs::rows::join_tables(a, &b)?,
         (Value::Table(a), Value::Dict(b)) => {
@@ -289,7 +303,7 @@ pub(crate) fn where_(context: &mut Context, x: Value) -> Result {
 pub(crate) fn flip(context: &mut Context, x: Value) -> Result {
     match &x {
         Value::Table(t) => {
-            let columns = t.columns.iter().map(|c| c.clone().into()).collect();
+            let columns = t.columns.iter().cloned().map(Value::of_column).collect();
             Ok(Value::dict(Value::symbols(t.names.clone()), Value::list(columns)))
         }
         Value::Dict(d) => match (&d.keys, &d.values) {

@@ -212,6 +212,14 @@ csv:","
   known:`#asc distinct .Q.PV,new;
   .Q.PV:known;.Q.PD:count[known]#root;
   .Q.view[];}
+/ partitioned tables: none before a database is loaded
+.Q.pt:()
+/ partitions that .Q.MAP keeps mapped: none, as they are read on demand
+.Q.pm:()
+/ directory of the last partition
+.Q.d0:{[x].Q.dd[last .Q.pd;last .Q.pv]}
+/ rows of a table in some partitions: .Q.dt[partitions;t]
+.Q.dt:{[parts;t].Q.cn[t]where .Q.pv in parts}
 / restricts a partitioned database to some partitions
 .Q.view:{[parts]
   at:$[parts~(::);til count .Q.PV;where .Q.PV in parts];
