@@ -51,7 +51,7 @@ pub(super) fn over_record(
         && query.by.is_none();
     let mut values = d.values.items();
     let length = values.first().map(Value::count);
-    let are_columns = values.iter().all(|v| !v.is_scalar() && Some(v.count()) == length);
+    let are_columns = length.is_some() && values.iter().all(|v| !v.is_scalar() && Some(v.count()) == length);
     if !is_plain || d.keyed().is_some() || are_columns {
         return Ok(None);
     }
