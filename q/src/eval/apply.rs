@@ -7,6 +7,8 @@ use crate::runtime::context::{Context, Running};
 use crate::runtime::error::QError;
 use crate::runtime::footprint;
 use crate::runtime::limits::{made, settled};
+use crate::runtime::values::symbol;
+use crate::syntax::lex::PREFIX;
 use crate::syntax::prims::Arity;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::{Evaluate, Run, Stored};
@@ -67,12 +69,7 @@ impl Context<'_> {
                 let global = self.global(*name)?;
                 return self.apply(&global, arguments);
             }
-            Value::Int(_) | Value::Long(_) => {
-                let handle = f.as_long().unwrap_or(0);
-                let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
-                return environment::send(self, handle, message);
-            }
-            data => return index::deep(self, data, &arguments).map_err(|e| given::explain_index(e, data, &arguments)),
+            data => return self.data(data, arguments),
         };
         match &**function {
             Function::Lambda(l) => {
@@ -144,6 +141,34 @@ impl Context<'_> {
                 Ok(result)
             }
             Function::Derived { iterator, function } => iterate::apply(self, *iterator, function, arguments),
+        }
+    }
+
+    /// Sends to a handle, evaluates in the language of a char, or indexes.
+    fn data(&mut self, data: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
+        match data {
+            Value::Int(_) | Value::Long(_) => {
+                let handle = data.as_long().unwrap_or(0);
+                let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
+                environment::send(self, handle, message)
+            }
+            Value::Char(b';') => arguments.pop().ok_or(QError::named("rank")),
+            Value::Char(letter) if matches!(&arguments[..], [text] if text.as_text().is_some()) => {
+                self.in_language(*letter, &arguments.remove(0))
+            }
+            _ => index::deep(self, data, &arguments).map_err(|e| given::explain_index(e, data, &arguments)),
+        }
+    }
+
+    /// `"q" "1+1"`: evaluates a text, in another language than q and k by `.p.e` of its letter, as `p)text` does.
+    fn in_language(&mut self, letter: u8, text: &Value) -> Result<Value, QError> {
+        match (letter, text.as_text().unwrap_or_default()) {
+            (b'q', text) => self.text(text),
+            (b'k', text) => self.text(&[PREFIX, text].concat()),
+            _ => {
+                let evaluator = self.global(symbol(&[b'.', letter, b'.', b'e'])?)?;
+                self.call1(&evaluator, text.clone())
+            }
         }
     }
 
