@@ -169,6 +169,13 @@ pub(crate) fn to(context: &mut Context, t: i8, y: &Value) -> Result<Value, QErro
     if t == SYMBOL && y.as_text().is_some() {
         return parse(context, SYMBOL, y);
     }
+    // A text is one symbol also in a list, a dictionary or a table of texts.
+    if t == SYMBOL
+        && y.count() > 0
+        && matches!(y, Value::Dict(_) | Value::Table(_) | Value::Vector(Vector { items: Items::List(_), .. }))
+    {
+        return map(context, y, |c, item| to(c, SYMBOL, &item));
+    }
     if let Value::Vector(Vector { items: Items::List(l), .. }) = y
         && l.is_empty()
     {
