@@ -78,7 +78,11 @@ fn evaluated(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
         Kind::Global(name) => Ok(globals::value(context, *name).map_err(|e| e.place(node.at))?),
         // A name of a parse tree.
         Kind::Name(name) => match frame.among.iter().find(|(local, _)| local == name) {
-            Some((_, value)) => Ok(value.clone()),
+            Some((_, value)) => {
+                let value = value.clone();
+                context.host.makes_code(Made::Value(&value))?;
+                Ok(value)
+            }
             None => Ok(context.global(*name).map_err(|e| e.place(node.at))?),
         },
         Kind::Column(name, outer) => match scope::column(&mut context.scopes, *name) {
