@@ -11,6 +11,10 @@ pub trait Num: Copy + Default + PartialOrd + Send + Sync + 'static {
     fn is_null(self) -> bool;
     /// Sum; null if either operand is null.
     fn plus(self, other: Self) -> Self;
+    /// Sum of two numbers as a running total takes it: what overflows to the null goes on from there as a number.
+    fn added(self, other: Self) -> Self;
+    /// Product, as [`Num::added`].
+    fn multiplied(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn negate(self) -> Self;
@@ -41,6 +45,14 @@ macro_rules! int {
             #[inline]
             fn plus(self, other: $t) -> $t {
                 if self.is_null() | other.is_null() { Self::NULL } else { self.wrapping_add(other) }
+            }
+            #[inline]
+            fn added(self, other: $t) -> $t {
+                self.wrapping_add(other)
+            }
+            #[inline]
+            fn multiplied(self, other: $t) -> $t {
+                self.wrapping_mul(other)
             }
             #[inline]
             fn minus(self, other: $t) -> $t {
@@ -99,6 +111,14 @@ macro_rules! unsigned {
                 self.wrapping_add(other)
             }
             #[inline]
+            fn added(self, other: $t) -> $t {
+                self.wrapping_add(other)
+            }
+            #[inline]
+            fn multiplied(self, other: $t) -> $t {
+                self.wrapping_mul(other)
+            }
+            #[inline]
             fn minus(self, other: $t) -> $t {
                 self.wrapping_sub(other)
             }
@@ -148,6 +168,14 @@ macro_rules! float {
             #[inline]
             fn plus(self, other: $t) -> $t {
                 self + other
+            }
+            #[inline]
+            fn added(self, other: $t) -> $t {
+                self + other
+            }
+            #[inline]
+            fn multiplied(self, other: $t) -> $t {
+                self * other
             }
             #[inline]
             fn minus(self, other: $t) -> $t {

@@ -100,10 +100,10 @@ impl<T: Num> Partial for Sums<T> {
     type Output = Vec<T>;
 
     fn update(&mut self, input: &[T], to: To<'_>) {
-        fold(&mut self.0, input.iter(), to, |sum, x| if x.is_null() { sum } else { sum.plus(*x) });
+        fold(&mut self.0, input.iter(), to, |sum, x| if x.is_null() { sum } else { sum.added(*x) });
     }
     fn merge(&mut self, later: Sums<T>) {
-        self.0.iter_mut().zip(later.0).for_each(|(a, b)| *a = a.plus(b));
+        self.0.iter_mut().zip(later.0).for_each(|(a, b)| *a = a.added(b));
     }
     fn finish(self) -> Vec<T> {
         self.0

@@ -180,6 +180,11 @@ impl Value {
         self
     }
 
+    /// Whether this is a dictionary whose keys are symbols: under a name such as `.cfg` it is a namespace as it is.
+    pub fn has_names(&self) -> bool {
+        matches!(self, Value::Dict(d) if d.keys.as_symbols().is_some())
+    }
+
     /// q's `type`.
     pub fn type_number(&self) -> i8 {
         match self {

@@ -31,6 +31,9 @@ fn data_applied(context: &mut Context, data: &Value, arguments: &[Value]) -> Res
     {
         return languages::evaluate(context, *letter, &text, origin);
     }
+    if let (Value::Char(b';'), Some(last)) = (data, arguments.last()) {
+        return Ok(last.clone());
+    }
     index::deep(context, data, arguments).map_err(|e| given::explain_index(e, data, arguments))
 }
 

@@ -7,6 +7,7 @@ use crate::runtime::host::Made;
 use crate::runtime::limits;
 use crate::syntax::{lambda, prims, resolve, words};
 use crate::verbs::above::Evaluate;
+use crate::verbs::amend::{self, Amend};
 use crate::verbs::{cast, function};
 use columns::table::function::Function;
 use columns::table::symbol::text;
@@ -174,6 +175,11 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
         return Err(QError::named("assign"));
     }
+    if let Some((holder, parts)) = holder_of(context, written) {
+        let held = context.host.global(holder).ok_or(QError::named("type"))?;
+        let changed = with_part(context, held, &parts, value)?;
+        return assign(context, holder, limits::made(changed)?);
+    }
     // k text may assign a word of q; a client would change it for everyone.
     if context.host.caller().remote && !written.starts_with(b".") && prims::keyword(written).is_some() {
         return Err(QError::named("assign"));
@@ -193,4 +199,48 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
         Some(old) => crate::verbs::enums::domain_changed(context, name, &old, &value),
         None => Ok(()),
     }
+}
+
+/// The global dictionary or table of which a name like `.cfg.port` is a part, and the parts that lead to it, as when it is read.
+fn holder_of(context: &Context, written: &[u8]) -> Option<(Sym, Vec<Sym>)> {
+    let dots = written.iter().enumerate().filter(|(at, c)| **c == b'.' && *at > 0).map(|(at, _)| at);
+    for (holder, parts) in dots.filter_map(|dot| written.split_at_checked(dot)) {
+        let Some(holder) = columns::table::symbol::find(holder) else { continue };
+        let is_holder = match context.host.global(holder) {
+            Some(Value::Dict(d)) => d.keyed().is_none() && (d.keys.as_symbols().is_some() || d.keys.count() == 0),
+            Some(Value::Table(_)) => true,
+            _ => false,
+        };
+        if is_holder {
+            let parts = parts.get(1..).unwrap_or_default().split(|c| *c == b'.').map(crate::runtime::values::symbol);
+            return Some((holder, parts.collect::<Result<_, _>>().ok()?));
+        }
+    }
+    None
+}
+
+/// Returns the part of a global dictionary or table that a name such as `.cfg.list` stands for.
+pub(crate) fn part(context: &mut Context, name: Sym) -> Result<Option<Value>, QError> {
+    match holder_of(context, text(name)) {
+        Some(_) => dotted(context, name, |c, stem| c.host.global(stem)),
+        None => Ok(None),
+    }
+}
+
+/// `x` with a part assigned. Dictionaries on the way to it are made where there are none, as namespaces are.
+fn with_part(context: &mut Context, x: Value, parts: &[Sym], value: Value) -> Result<Value, QError> {
+    context.enter()?;
+    let Some((part, rest)) = parts.split_first() else { return Ok(value) };
+    let value = if rest.is_empty() {
+        value
+    } else {
+        let inner = match &x {
+            Value::Dict(d) => crate::verbs::find::position(&d.keys, &Value::Sym(*part))?.map(|at| d.values.at(at)),
+            _ => None,
+        };
+        let inner =
+            inner.unwrap_or_else(|| Value::dict(Value::symbols(vec![Sym::NULL]), Value::list(vec![Value::Null])));
+        with_part(context, inner, rest, value)?
+    };
+    amend::deep(context, x, &[Value::Sym(*part)], &Amend { function: None, value: Some(&value) })
 }

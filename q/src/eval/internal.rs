@@ -245,7 +245,10 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
             context.was_set(name, path)?;
             return Ok(target);
         }
-        let held = context.host.global(name);
+        let held = match context.host.global(name) {
+            None => crate::eval::globals::part(context, name)?,
+            held => held,
+        };
         let old = match (held.or_else(|| context.namespace(name)), &value) {
             (Some(old), _) => old,
             (None, Some(first)) if path.is_empty() && !assigns && !prims::is_glyph(f, ",") => {

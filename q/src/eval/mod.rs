@@ -1,5 +1,6 @@
 //! The evaluator: syntax nodes, application, iterators, pattern assignment, views.
 
+mod among;
 pub(crate) mod apply;
 pub(crate) mod globals;
 pub(crate) mod internal;

@@ -1,6 +1,7 @@
 //! Suspends an evaluation at an error, where the host has a debugger, and continues it.
 //! <https://code.kx.com/q/basics/debug/#resume>
 
+use crate::eval::among;
 use crate::runtime::context::{Context, Running, RunningCode};
 use crate::runtime::error::{Locals, QError, Scope};
 use crate::runtime::frame::{Flow, Frame, Walk};
@@ -27,6 +28,7 @@ pub(super) fn application(context: &mut Context, f: &Node, arguments: &[Option<N
     }
     given.reverse();
     let called = context.callee(f, frame)?;
+    context.among = among::among(context, f, given.len(), frame);
     swap_locals(context, frame);
     let result = match (&f.kind, &given[..]) {
         (Kind::Const(Value::Func(function)), [Some(_)] | [Some(_), Some(_)])
@@ -47,6 +49,7 @@ pub(super) fn application(context: &mut Context, f: &Node, arguments: &[Option<N
         }
         _ => context.apply_holes(&called, given),
     };
+    context.among = Vec::new();
     swap_locals(context, frame);
     Ok(result?)
 }

@@ -1,6 +1,6 @@
 //! Evaluates syntax nodes. Arguments are evaluated from right to left, as in q.
 
-use crate::eval::{globals, suspend, trap};
+use crate::eval::{among, globals, suspend, trap};
 use crate::qsql;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -36,7 +36,7 @@ pub(crate) fn run(context: &mut Context, code: &Code, arguments: Vec<Value>) -> 
     context.enter()?;
     let mut locals: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
     locals.resize(code.locals.len(), None);
-    run_in(context, code, &mut Frame { locals, is_owners: code.is_owners })
+    run_in(context, code, &mut Frame { locals, is_owners: code.is_owners, among: Vec::new() })
 }
 
 /// Evaluates code with the locals of a frame; the caller finds their final values in it.
@@ -77,7 +77,14 @@ fn evaluated(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
         }
         Kind::Global(name) => Ok(globals::value(context, *name).map_err(|e| e.place(node.at))?),
         // A name of a parse tree.
-        Kind::Name(name) => Ok(context.global(*name).map_err(|e| e.place(node.at))?),
+        Kind::Name(name) => match frame.among.iter().find(|(local, _)| local == name) {
+            Some((_, value)) => {
+                let value = value.clone();
+                context.host.makes_code(Made::Value(&value))?;
+                Ok(value)
+            }
+            None => Ok(context.global(*name).map_err(|e| e.place(node.at))?),
+        },
         Kind::Column(name, outer) => match scope::column(&mut context.scopes, *name) {
             Some(column) => Ok(column),
             None => match globals::dotted(context, *name, |c, stem| scope::column(&mut c.scopes, stem))? {
@@ -230,7 +237,10 @@ impl Context<'_> {
                 }
                 given.reverse();
                 let called = self.callee(f, frame)?;
-                Ok(self.apply_holes(&called, given)?)
+                self.among = among::among(self, f, given.len(), frame);
+                let result = self.apply_holes(&called, given);
+                self.among = Vec::new();
+                Ok(result?)
             }
         }
     }

@@ -142,7 +142,8 @@ fn seed(rest: &[u8]) -> Result {
 
 fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let space = space(context, rest)?;
-    let known = context.namespace(space);
+    // A dictionary may be a namespace as it is.
+    let known = context.namespace(space).or_else(|| context.host.global(space));
     if !rest.is_empty() && space != Sym::NULL && known.is_none() {
         return Err(QError::signal(rest));
     }
@@ -152,7 +153,10 @@ fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     }
     let Some(Value::Dict(d)) = known else { return Ok(Value::symbols(Vec::new())) };
     let mut names = Vec::new();
-    for (i, name) in d.keys.as_symbols().unwrap_or_default().iter().enumerate().skip(1) {
+    for (i, name) in d.keys.as_symbols().unwrap_or_default().iter().enumerate() {
+        if name.is_null() {
+            continue;
+        }
         let value = d.values.at(i);
         let is_view = matches!(&value, Value::Func(f) if matches!(**f, Function::View(_)));
         if !is_view && (crate::verbs::function::type_of(&value) >= types::LAMBDA) == (word == b"f") {

@@ -52,7 +52,7 @@ pub fn eval_among(
         context.text = text.to_vec();
         let mut values: Vec<Option<Value>> = locals.iter().map(|(_, value)| Some(value.clone())).collect();
         values.resize(program.code.locals.len().max(values.len()), None);
-        let mut frame = Frame { locals: values, is_owners: program.code.is_owners };
+        let mut frame = Frame { locals: values, is_owners: program.code.is_owners, among: Vec::new() };
         let result = walk::run_in(context, &program.code, &mut frame);
         for ((_, local), value) in locals.iter_mut().zip(frame.locals) {
             if let Some(value) = value {

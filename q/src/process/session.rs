@@ -363,7 +363,8 @@ impl Host for Session {
         self.authors.list(&self.asking);
         let mut found: Vec<Sym> = Vec::new();
         for name in &self.order {
-            let space = split(*name).0.strip_prefix(b".").unwrap_or_default();
+            let is_whole = self.globals.get(name).is_some_and(Value::has_names);
+            let space = if is_whole { text(*name) } else { split(*name).0 }.strip_prefix(b".").unwrap_or_default();
             let top = space.split(|c| *c == b'.').next().unwrap_or_default();
             if let Ok(symbol) = symbol(top)
                 && !top.is_empty()

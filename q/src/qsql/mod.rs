@@ -23,6 +23,7 @@ use crate::syntax::prims;
 use crate::syntax::resolve::column_name;
 use crate::verbs::above::Evaluate;
 use crate::verbs::aggregate::{Aggregate, Aggregation};
+use crate::verbs::attributes::mark_sorted;
 use crate::verbs::rowwise::RowWise;
 use crate::verbs::{find, sort, tables};
 
@@ -264,9 +265,7 @@ fn grouped_select(
         (names(&query.columns)?, by_group::columns(context, &nodes, selected, &mut grouped, frame)?)
     };
     let mut keys = Table::new(key_names, grouped.keys(&context.allowance)?);
-    if let [only] = &mut keys.columns[..] {
-        only.attr = columns::table::Attr::Sorted;
-    }
+    mark_sorted(&mut keys);
     Ok(Value::dict(Value::table(keys), Value::table(Table::new(value_names, columns))))
 }
 

@@ -50,7 +50,7 @@ pub fn rows<'a>(
     let mut found: Vec<Arc<Vec<u32>>> = Vec::new();
     for clause in clauses {
         let filters = parsed(clause)?;
-        let mut frame = Frame { locals: Vec::new(), is_owners: false };
+        let mut frame = Frame { locals: Vec::new(), is_owners: false, among: Vec::new() };
         let Selected { rows, .. } =
             super::filter(&mut context, Arc::clone(table), &filters, &mut frame).map_err(|flow| match flow {
                 Flow::Error(error) => error,

@@ -189,7 +189,8 @@ pub(crate) fn eval(context: &mut Context, x: Value) -> Result {
 }
 
 fn run(context: &mut Context, f: impl FnOnce(&mut Context, &mut Frame) -> std::result::Result<Value, Flow>) -> Result {
-    match f(context, &mut Frame { locals: Vec::new(), is_owners: false }) {
+    let among = std::mem::take(&mut context.among);
+    match f(context, &mut Frame { locals: Vec::new(), is_owners: false, among }) {
         Ok(value) | Err(Flow::Return(value)) => Ok(value),
         Err(Flow::Error(error)) => Err(error),
     }

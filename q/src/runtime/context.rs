@@ -56,6 +56,8 @@ pub struct Context<'h> {
     pub(crate) scopes: Vec<Scope>,
     /// The running lambda: `.z.s`.
     pub(crate) running: Option<Value>,
+    /// Locals for the functional query that is called next.
+    pub(crate) among: Vec<(Sym, Value)>,
     /// Name of the global whose value is applied next, for stack traces.
     pub(crate) callee: Sym,
     /// Views in evaluation.
@@ -94,6 +96,7 @@ impl<'h> Context<'h> {
             allowance,
             scopes: Vec::new(),
             running: None,
+            among: Vec::new(),
             callee: Sym::NULL,
             viewing: Vec::new(),
             frames: Vec::new(),

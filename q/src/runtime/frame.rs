@@ -1,7 +1,7 @@
 //! State of the evaluator's walk over the nodes of one text or lambda.
 
 use crate::runtime::error::QError;
-use columns::table::Value;
+use columns::table::{Sym, Value};
 
 /// Reason for an early end of a walk.
 pub(crate) enum Flow {
@@ -21,6 +21,8 @@ pub(crate) struct Frame {
     pub locals: Vec<Option<Value>>,
     /// Its code is the owner's.
     pub is_owners: bool,
+    /// Of a functional query: the locals of the lambda that calls it, which its symbols name too.
+    pub among: Vec<(Sym, Value)>,
 }
 
 /// Result of a node.

@@ -295,8 +295,13 @@ impl<'a> Parser<'a> {
         if (!left.infix || iterator_word) && self.infix_follows() {
             let verb = self.term()?;
             if self.at_end() {
-                let call = Kind::Apply(Box::new(verb.node), vec![Some(left.node), None]);
-                return Ok(Node::new(at, call));
+                let is_noun = !matches!(left.node.kind, Kind::Const(Value::Func(_)));
+                let mut arguments = vec![Some(left.node), None];
+                // `10,:` at the end of an expression: a projection of a unary operator has its argument, and is applied.
+                if is_noun && matches!(&verb.node.kind, Kind::Const(f) if prims::binary_form(f).is_some()) {
+                    arguments.truncate(1);
+                }
+                return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), arguments)));
             }
             let right_is_closed = match self.peek() {
                 Token::Glyph(_) => false,
@@ -416,10 +421,10 @@ impl<'a> Parser<'a> {
         true
     }
 
-    /// Whether the operand read last waits for a right operand, as `x+` does. `+[x;]` is a value, as all that brackets end.
+    /// Whether the operand read last waits for a right operand, as `x+` does. `+[x;]` and `(x;)` are values, as all that brackets end.
     fn ends_open(&self, node: &Node) -> bool {
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
-        !last.is_some_and(|t| matches!(t.token, Token::Close(b']'))) && is_open_ended(node)
+        !last.is_some_and(|t| matches!(t.token, Token::Close(_))) && is_open_ended(node)
     }
 
     /// Whether the expression read last is `::` or a function under an iterator, neither in brackets. An operator and its left operand
@@ -478,7 +483,14 @@ impl<'a> Parser<'a> {
                 self.at = before;
                 return Ok(None);
             }
-            return Err(self.unexpected());
+            return match prims::find_glyph(glyph).filter(|f| prims::binary_form(f).is_some()) {
+                // As for a literal: nothing is assigned.
+                Some(unary) => {
+                    let applied = Kind::Apply(Box::new(Node::new(at, Kind::Const(unary))), vec![Some(left.clone())]);
+                    Ok(Some(Node::new(at, applied)))
+                }
+                None => Err(self.unexpected()),
+            };
         }
         let through = match glyph {
             ":" | "::" => None,

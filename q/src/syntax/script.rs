@@ -1,7 +1,5 @@
 //! Splits scripts into expressions: continuation by indentation, comments, block comments.
 
-use crate::syntax::lex::PREFIX;
-
 /// Returns the expressions of a script, each with its first line number.
 ///
 /// A line that is indented, or starts with a closing brace, continues the one before. A lone `/` opens a block comment,
@@ -35,13 +33,17 @@ pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     out
 }
 
-/// As [`expressions`]; those of a `.k` file are marked as k, except system commands.
+/// As [`expressions`]; those of a file in another language than q, whose extension is a letter such as `.k` or `.p`, are marked with it,
+/// except system commands.
 pub fn expressions_of(file: &std::path::Path, text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut out = expressions(text);
-    if file.extension().is_some_and(|extension| extension == "k") {
+    let extension = file.extension().map(|extension| extension.as_encoded_bytes());
+    if let Some([letter @ b'a'..=b'z']) = extension
+        && *letter != b'q'
+    {
         for (_, expression) in &mut out {
             if !expression.starts_with(b"\\") {
-                expression.splice(..0, PREFIX.iter().copied());
+                expression.splice(..0, [*letter, b')']);
             }
         }
     }

@@ -272,6 +272,17 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
                 None => None,
             }
         }
+        // A part of a global dictionary: `.cfg.t`.
+        None if columns::table::symbol::text(name).iter().skip(1).any(|c| *c == b'.')
+            && context.namespace(name).is_none()
+            && let Ok(held @ (Value::Table(_) | Value::Dict(_) | Value::Vector(_))) = context.global(name) =>
+        {
+            let before = held.count() as i64;
+            let new = upsert_value(context, held, rows, replace)?;
+            let after = new.count() as i64;
+            context.set_global(name, new)?;
+            return Ok(Value::longs((before..after).collect()));
+        }
         // A table of rows creates an undefined global, and replaces an empty list as `(),t` does.
         held if held.as_ref().is_none_or(is_nothing) && is_rows(rows) => {
             context.set_global(name, rows.clone())?;

@@ -49,22 +49,50 @@ pub(crate) fn set_attribute(name: &[u8], x: Value) -> Result {
         Value::Dict(d) => {
             let keys = match &d.keys {
                 Value::Vector(_) => set_attribute(name, d.keys.clone())?,
-                Value::Table(t) => Value::table(Table { sorted: attr == Attr::Sorted, ..(**t).clone() }),
+                // kdb+ leaves the only key column of a step function as it is.
+                Value::Table(t) if t.columns.len() == 1 || attr != Attr::Sorted => {
+                    Value::table(Table { sorted: attr == Attr::Sorted, ..(**t).clone() })
+                }
+                Value::Table(t) => Value::table(sorted_rows((**t).clone())?),
                 other => other.clone(),
             };
             Ok(Value::Dict(Held::new(Dict { sorted: attr == Attr::Sorted, keys, values: d.values.clone() })))
         }
         Value::Table(t) => {
             let mut t = Arc::unwrap_or_clone(t);
-            if let Some(first) = t.columns.first_mut() {
-                let attributed = set_attribute(if name == b"s" { b"p" } else { name }, first.clone().into())?;
-                *first = attributed.into_vector().ok_or_else(type_error)?;
+            if attr == Attr::Sorted {
+                return Ok(Value::table(sorted_rows(t)?));
             }
-            t.sorted = attr == Attr::Sorted;
+            set_first(&mut t, name)?;
+            t.sorted = false;
             Ok(Value::table(t))
         }
         _ => Err(type_error()),
     }
+}
+
+fn set_first(t: &mut Table, name: &[u8]) -> std::result::Result<(), QError> {
+    if let Some(first) = t.columns.first_mut() {
+        *first = set_attribute(name, first.clone().into())?.into_vector().ok_or_else(type_error)?;
+    }
+    Ok(())
+}
+
+/// `` `s#t ``: rows in order have equal items of the first column together, and an only column in order.
+fn sorted_rows(mut t: Table) -> std::result::Result<Table, QError> {
+    let name = if t.columns.len() > 1 { b"p" } else { b"s" };
+    set_first(&mut t, name)?;
+    t.sorted = true;
+    Ok(t)
+}
+
+/// As [`sorted_rows`], for rows that are known to be in order.
+pub(crate) fn mark_sorted(t: &mut Table) {
+    let attr = if t.columns.len() > 1 { Attr::Parted } else { Attr::Sorted };
+    if let Some(first) = t.columns.first_mut() {
+        first.attr = attr;
+    }
+    t.sorted = true;
 }
 
 /// Whether every item is at least as large as the one before it.

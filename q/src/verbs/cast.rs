@@ -100,6 +100,20 @@ pub(crate) fn dollar(context: &mut Context, x: Value, y: Value) -> Result<Value,
             }
             Ok(Value::collapse(out))
         }
+        // A width for each text: `5 -3$("ab";"cd")`.
+        Value::Vector(Vector { items: Items::Int(_) | Items::Long(_), .. })
+            if matches!(&y, Value::Vector(Vector { items: Items::List(_), .. })) && !is_matrix(&y) =>
+        {
+            if x.count() != y.count() {
+                return Err(QError::named("length"));
+            }
+            context.enter()?;
+            let mut out = crate::runtime::limits::list(x.count())?;
+            for i in 0..x.count() {
+                out.push(dollar(context, x.at(i), y.at(i))?);
+            }
+            Ok(Value::collapse(out))
+        }
         Value::Vector(_) if y.as_vector().is_some() => crate::verbs::linear::product(context, &x, &y),
         // Name of a global: the domain, which must hold every item of `y`.
         Value::Sym(name) if is_domain(context, *name) => crate::verbs::enums::enumerate(context, *name, y),
@@ -167,6 +181,13 @@ fn pad(context: &mut Context, width: i64, y: &Value) -> Result<Value, QError> {
 pub(crate) fn to(context: &mut Context, t: i8, y: &Value) -> Result<Value, QError> {
     if t == SYMBOL && y.as_text().is_some() {
         return parse(context, SYMBOL, y);
+    }
+    // A text is one symbol also in a list, a dictionary or a table of texts.
+    if t == SYMBOL
+        && y.count() > 0
+        && matches!(y, Value::Dict(_) | Value::Table(_) | Value::Vector(Vector { items: Items::List(_), .. }))
+    {
+        return map(context, y, |c, item| to(c, SYMBOL, &item));
     }
     if let Value::Vector(Vector { items: Items::List(l), .. }) = y
         && l.is_empty()

@@ -2,8 +2,10 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::settings::precision;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
+use crate::verbs::format;
 use columns::kernel::digest;
 use columns::table::{Items, Value, Vector};
 use std::borrow::Cow;
@@ -55,7 +57,7 @@ pub(crate) fn atob(context: &mut Context, x: Value) -> Result {
     Ok(Items::Byte(plain.ok_or(QError::named("domain"))?.into()).into())
 }
 
-/// `.Q.fixed[n;x]`: a number with `n` decimals.
+/// `.Q.fixed[n;x]`: a number with `n` decimals, from the nearest integer to it times 10 to the power of `n`. Without decimals the point remains.
 pub(crate) fn fixed(_: &mut Context, decimals: Value, x: Value) -> Result {
     let decimals = decimals.as_long().and_then(|d| usize::try_from(d).ok()).filter(|d| *d <= 64);
     let decimals = decimals.ok_or(QError::named("domain"))?;
@@ -63,10 +65,25 @@ pub(crate) fn fixed(_: &mut Context, decimals: Value, x: Value) -> Result {
     if number.is_nan() {
         return Ok(Value::chars(&b""[..]));
     }
-    // Rounds decimals such as 1.005, whose nearest float is slightly smaller, away from zero.
-    let nudged = number * (1.0 + f64::EPSILON);
-    Ok(Value::chars(format!("{nudged:.decimals$}").into_bytes()))
+    let sign = if number < 0.0 { "-" } else { "" };
+    // Below one, the digits are those of the number and ten, whose first is left out.
+    let lead = usize::from(number.abs() < 1.0);
+    let magnitude = if lead == 1 { 10.0 + number.abs() } else { number.abs() };
+    let scaled = (0..decimals).fold(1.0, |power, _| power * 10.0) * magnitude;
+    let text = if scaled < EXACT {
+        let digits = format!("{scaled:.0}", scaled = scaled.round());
+        let (whole, rest) = digits.split_at(digits.len().saturating_sub(decimals));
+        format!("{whole}.{rest}")
+    } else if lead == 0 && !matches!(x, Value::Float(_) | Value::Real(_)) {
+        String::from_utf8_lossy(&format::string(&x)?).trim_start_matches('-').to_owned()
+    } else {
+        format::float(magnitude, precision())
+    };
+    Ok(Value::chars(format!("{sign}{}", text.get(lead..).unwrap_or_default()).into_bytes()))
 }
+
+/// Numbers from here on have digits of their own only: not every integer is a float.
+const EXACT: f64 = 9e15;
 
 /// `-27!(n;x)`: as `.Q.fixed`, but rounds the float itself: `0.045`, which is slightly smaller, becomes `0.04`.
 pub(crate) fn exactly(context: &mut Context, decimals: Value, x: Value) -> Result {

@@ -3,6 +3,7 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::syntax::prims::name_of;
+use crate::verbs::format::is_blank;
 use crate::verbs::stats;
 use columns::table::{Items, Value};
 use proto::types;
@@ -72,18 +73,39 @@ pub(crate) fn fast_fold(
     scan: bool,
 ) -> Option<Evaluated> {
     let Value::Vector(v) = y else { return None };
-    if matches!(v.items, Items::List(_) | Items::Sym(_)) || v.is_empty() || seed.is_some() {
+    if matches!(v.items, Items::List(_) | Items::Sym(_)) || v.is_empty() {
         return None;
     }
-    let name = name_of(f)?;
+    let name = name_of(f).filter(|name| matches!(*name, "+" | "*" | "&" | "|"))?;
     // There are sums of characters, although `+` does not take two of them.
     if matches!(v.items, Items::Char(_)) && name != "+" {
         return None;
     }
-    let wide = v.items.type_number() >= types::INT;
+    if let Some(seed) = seed {
+        let number = v.items.type_number();
+        if !matches!(number, types::INT | types::LONG | types::REAL | types::FLOAT)
+            || seed.type_number() != -number
+            || is_blank(seed)
+        {
+            return None;
+        }
+        // The seed is the first item, whose own result is left out.
+        let all = Value::from(seed.clone().enlist().to_items().join(&v.items));
+        let result = fast_fold(context, f, None, &all, scan)?;
+        return Some(if scan {
+            result.map(|all| match all {
+                Value::Vector(v) => v.cut(1, v.len()).into(),
+                other => other,
+            })
+        } else {
+            result
+        });
+    }
     Some(match (name, scan) {
-        ("+", false) if wide => stats::sum(context, y.clone()),
-        ("+", true) if wide => stats::sums(context, y.clone()),
+        ("+", false) => stats::sum(context, y.clone()),
+        ("+", true) => stats::sums(context, y.clone()),
+        ("*", false) => stats::prd(context, y.clone()),
+        ("*", true) => stats::prds(context, y.clone()),
         ("&", false) => stats::min(context, y.clone()),
         ("|", false) => stats::max(context, y.clone()),
         ("&", true) => stats::mins(context, y.clone()),

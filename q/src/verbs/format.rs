@@ -255,7 +255,10 @@ fn write(value: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
         Value::Table(t) => {
             let names = Value::symbols(t.names.clone());
             let wrap = starts_with_comma(&names);
-            out.put(if wrap { b"+(" } else { b"+" })?;
+            out.put(if t.sorted { b"`s#+" } else { b"+" })?;
+            if wrap {
+                out.put(b"(")?;
+            }
             write(&names, precision, out)?;
             out.put(if wrap { b")!" } else { b"!" })?;
             write(&Value::list(t.columns.iter().map(|c| c.clone().into()).collect()), precision, out)

@@ -6,6 +6,7 @@ use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::{Evaluate, Stored};
+use crate::verbs::attributes::mark_sorted;
 use crate::verbs::convert::order_floats;
 use crate::verbs::index;
 use crate::verbs::matches::order_mixed;
@@ -146,10 +147,7 @@ fn sorted(x: Value) -> Value {
         }
         Value::Table(t) => {
             let mut t = (*t).clone();
-            let attr = if t.columns.len() > 1 { Attr::Parted } else { Attr::Sorted };
-            if let Some(first) = t.columns.first_mut() {
-                first.attr = attr;
-            }
+            mark_sorted(&mut t);
             Value::table(t)
         }
         other => other,

@@ -118,7 +118,7 @@ pub(crate) fn prd(context: &mut Context, x: Value) -> Result {
                 let longs = arith::longs(&v.items, t)?;
                 Value::from_long(
                     t,
-                    blocks::fold(&longs, 1, |all: i64, l| if l.is_null() { all } else { all.times(*l) }),
+                    blocks::fold(&longs, 1, |all: i64, l| if l.is_null() { all } else { all.multiplied(*l) }),
                 )
             }
         }),
@@ -270,8 +270,8 @@ pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
     }
     fn go<T: Num + Element>(op: Arithmetic, t: i8, v: &[T], zero: T, one: T) -> Items {
         match op {
-            Arithmetic::Add => each(t, v, zero, T::plus),
-            Arithmetic::Multiply => each(t, v, one, T::times),
+            Arithmetic::Add => each(t, v, zero, T::added),
+            Arithmetic::Multiply => each(t, v, one, T::multiplied),
             Arithmetic::Greater => each(t, v, T::NEGATIVE_INFINITY, |a, b| if b > a { b } else { a }),
             _ => {
                 let mut best = T::INFINITY;

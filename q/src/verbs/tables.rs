@@ -373,6 +373,11 @@ pub(crate) fn tables(context: &mut Context, x: Value) -> Result {
         _ => Sym::NULL,
     };
     let mut found = Vec::new();
+    if let Some(Value::Dict(d)) = context.host.global(space) {
+        let is_table = |at: &usize| crate::verbs::function::type_of(&d.values.at(*at)) == types::TABLE;
+        let names = d.keys.as_symbols().unwrap_or_default().iter().enumerate();
+        found.extend(names.filter(|(at, _)| is_table(at)).map(|(_, name)| *name));
+    }
     for name in context.host.names(space) {
         let full = if space.is_null() {
             name

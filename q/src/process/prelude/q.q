@@ -23,9 +23,7 @@ csv:","
 .Q.j12:{[t]36 sv .Q.nA?t}
 / number with so many decimals, as text: .Q.f[decimals;x]
 .Q.f:{[decimals;x]
-  if[0h<=type x;:.z.s[decimals]each x];
-  / beyond the exact integers of a float its own digits are shown
-  $[9e15>abs["f"$x]*10 xexp decimals;.Q.fixed[decimals;x];string x]}
+  $[0h<=type x;.z.s[decimals]each x;.Q.fixed[decimals;x]]}
 / number with so many decimals, in a width: .Q.fmt[width;decimals;x]
 .Q.fmt:{[width;decimals;x]
   if[0h<=type x;:.z.s[width;decimals]each x];
