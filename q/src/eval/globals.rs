@@ -112,16 +112,25 @@ pub(super) fn dotted(
     // A dotted stem need not be an interned name: it may be a column and a part of it.
     let value = match columns::table::symbol::find(stem).and_then(|stem| value_of(context, stem)) {
         Some(value) => value,
-        // `a.b.c`: resolve from the first part.
+        // `a.b.c`: from the longest stem that is defined, `a` or the dictionary `.a.b`.
         None => {
-            let Some(dot) = stem.iter().position(|c| *c == b'.').filter(|dot| *dot > 0) else { return Ok(None) };
-            let first = stem.get(..dot).and_then(columns::table::symbol::find);
-            let Some(mut value) = first.and_then(|f| value_of(context, f)) else { return Ok(None) };
+            let dots = (1..stem.len()).rev().filter(|at| stem.get(*at) == Some(&b'.'));
+            let mut stems = dots.filter_map(|dot| Some((dot, columns::table::symbol::find(stem.get(..dot)?)?)));
+            let found = stems.find_map(|(dot, stem)| Some((dot, value_of(context, stem)?)));
+            let Some((dot, mut value)) = found else { return Ok(None) };
             for part in stem.get(dot + 1..).unwrap_or_default().split(|c| *c == b'.') {
-                let column = columns::table::symbol::find(part);
-                value = match column.and_then(|c| crate::verbs::enums::follow(context, &value, c)) {
-                    Some(held) => held?,
-                    None => return Ok(None),
+                let Some(column) = columns::table::symbol::find(part) else { return Ok(None) };
+                value = match &value {
+                    Value::Dict(d) if matches!(d.keys, Value::Vector(_)) => {
+                        match crate::verbs::find::position(&d.keys, &Value::Sym(column))? {
+                            Some(at) => d.values.at(at),
+                            None => return Ok(None),
+                        }
+                    }
+                    other => match crate::verbs::enums::follow(context, other, column) {
+                        Some(held) => held?,
+                        None => return Ok(None),
+                    },
                 };
             }
             value
@@ -161,6 +170,28 @@ pub(crate) fn was_set(context: &mut Context, name: Sym, indices: &[Value]) -> Re
     context.apply(&handler, vec![Value::Sym(name), Value::collapse(indices.to_vec())]).map(drop)
 }
 
+/// The dictionary that an undefined dotted name is an entry of, and the path to it: `.cfg.options.port` of `.cfg.options`.
+fn entry(context: &Context, name: Sym) -> Option<(Sym, Value, Vec<Value>)> {
+    let written = text(name);
+    let last = written.iter().rposition(|c| *c == b'.').filter(|dot| *dot > 0)?;
+    if context.host.global(name).is_some() {
+        return None;
+    }
+    let dots = (1..=last).rev().filter(|at| written.get(*at) == Some(&b'.'));
+    for dot in dots {
+        let (stem, path) = written.split_at(dot);
+        let Some(stem) = columns::table::symbol::find(stem) else { continue };
+        let Some(held @ Value::Dict(_)) = context.host.global(stem) else { continue };
+        if !matches!(&held, Value::Dict(d) if d.keys.as_symbols().is_some()) {
+            return None;
+        }
+        let parts =
+            path.get(1..)?.split(|c| *c == b'.').map(|part| crate::runtime::values::symbol(part).map(Value::Sym));
+        return Some((stem, held, parts.collect::<Result<_, _>>().ok()?));
+    }
+    None
+}
+
 pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(), QError> {
     // What code past a limit has left over must not be kept.
     limits::settle()?;
@@ -189,6 +220,11 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     }
     if written == b".z.vs" {
         HAS_SET_HANDLER.store(true, Ordering::Relaxed);
+    }
+    if let Some((stem, held, path)) = entry(context, name) {
+        let change = Amend { function: None, value: Some(&value) };
+        let held = amend::deep(context, held, &path, &change)?;
+        return assign(context, stem, held);
     }
     if !crate::verbs::enums::is_domain(name) {
         return context.host.assign(name, value);
