@@ -170,28 +170,6 @@ pub(crate) fn was_set(context: &mut Context, name: Sym, indices: &[Value]) -> Re
     context.apply(&handler, vec![Value::Sym(name), Value::collapse(indices.to_vec())]).map(drop)
 }
 
-/// The dictionary that an undefined dotted name is an entry of, and the path to it: `.cfg.options.port` of `.cfg.options`.
-fn entry(context: &Context, name: Sym) -> Option<(Sym, Value, Vec<Value>)> {
-    let written = text(name);
-    let last = written.iter().rposition(|c| *c == b'.').filter(|dot| *dot > 0)?;
-    if context.host.global(name).is_some() {
-        return None;
-    }
-    let dots = (1..=last).rev().filter(|at| written.get(*at) == Some(&b'.'));
-    for dot in dots {
-        let (stem, path) = written.split_at(dot);
-        let Some(stem) = columns::table::symbol::find(stem) else { continue };
-        let Some(held @ Value::Dict(_)) = context.host.global(stem) else { continue };
-        if !matches!(&held, Value::Dict(d) if d.keys.as_symbols().is_some()) {
-            return None;
-        }
-        let parts =
-            path.get(1..)?.split(|c| *c == b'.').map(|part| crate::runtime::values::symbol(part).map(Value::Sym));
-        return Some((stem, held, parts.collect::<Result<_, _>>().ok()?));
-    }
-    None
-}
-
 pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(), QError> {
     // What code past a limit has left over must not be kept.
     limits::settle()?;
@@ -220,11 +198,6 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     }
     if written == b".z.vs" {
         HAS_SET_HANDLER.store(true, Ordering::Relaxed);
-    }
-    if let Some((stem, held, path)) = entry(context, name) {
-        let change = Amend { function: None, value: Some(&value) };
-        let held = amend::deep(context, held, &path, &change)?;
-        return assign(context, stem, held);
     }
     if !crate::verbs::enums::is_domain(name) {
         return context.host.assign(name, value);
