@@ -10,9 +10,10 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame, Walk};
 use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::{prims, resolve};
+use crate::verbs::attributes::mark_sorted;
 use crate::verbs::{find, rows, shape};
 use columns::table::symbol::text;
-use columns::table::{Attr, Items, Sym, Table, Value, Vector};
+use columns::table::{Items, Sym, Table, Value, Vector};
 use std::sync::Arc;
 
 /// Returns the columns that expressions use, also as the head of `column.part`, and the names that have such a part.
@@ -105,12 +106,11 @@ pub(crate) fn template(
     if by_field && !results.is_empty() {
         let tables = results.iter().map(rows::unkey).collect::<Result<_, _>>()?;
         let Value::Table(all) = joined(context, tables)? else { return Err(QError::named("type").into()) };
-        let mut all = Arc::unwrap_or_clone(all);
+        let mut keys = Arc::unwrap_or_clone(all);
+        let values = Table::new(keys.names.split_off(by.len()), keys.columns.split_off(by.len()));
         // Their order is that of the partitions, of which one has all rows of a group.
-        if let ([_], Some(key)) = (by, all.columns.first_mut()) {
-            key.attr = Attr::Sorted;
-        }
-        return Ok(rows::key_by(by.len(), &all)?);
+        mark_sorted(&mut keys);
+        return Ok(Value::dict(Value::table(keys), Value::table(values)));
     }
     if !results.is_empty() {
         return Ok(joined(context, results)?);
