@@ -124,7 +124,7 @@ fn by_groups(
 }
 
 pub(super) fn update(context: &mut Context, query: &Query, selected: &Selected, frame: &mut Frame) -> Walk<Table> {
-    let mut out = (*selected.table).clone();
+    let mut out = Table { sorted: false, ..(*selected.table).clone() };
     let count = out.count();
     let column_names = names(&query.columns)?;
     let mut results = Vec::with_capacity(column_names.len());

@@ -403,6 +403,7 @@ fn append(context: &mut Context, list: Value, item: Value) -> Result<Value, QErr
 }
 
 fn set_in_table(context: &mut Context, mut t: Table, key: &Value, new: Value) -> Result<Value, QError> {
+    t.sorted = false;
     match key {
         Value::Sym(name) => {
             let rows = t.count();
