@@ -76,6 +76,10 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
         if context.host.global(name).is_some() {
             context.host.remove(name)?;
             words::forget(name);
+        } else if let Some(Value::Dict(below)) = context.namespace(name) {
+            context.enter()?;
+            let nothing = Dict { sorted: false, keys: Value::symbols(Vec::new()), values: Value::empty() };
+            set_members(context, name, &below, &nothing)?;
         }
     }
     for (at, short) in now.iter().enumerate() {
