@@ -100,6 +100,14 @@ fn own_keyword(context: &mut Context, written: &[u8]) -> Option<Value> {
     context.host.global(name)
 }
 
+/// Where the parts of a dotted name begin; none for more parts than any value in use has, as each beginning of the name is looked up.
+fn dots_of(name: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
+    const MAX_PARTS: usize = 64;
+    let is_short = name.iter().filter(|c| **c == b'.').take(MAX_PARTS + 1).count() <= MAX_PARTS;
+    let searched = if is_short { name } else { &[] };
+    searched.iter().enumerate().filter(|(at, c)| **c == b'.' && *at > 0).map(|(at, _)| at)
+}
+
 /// `time.minute`: returns a part of the value named by the stem.
 pub(super) fn dotted(
     context: &mut Context,
@@ -114,7 +122,7 @@ pub(super) fn dotted(
         Some(value) => value,
         // `a.b.c`: from the longest stem that is defined, `a` or the dictionary `.a.b`.
         None => {
-            let dots = (1..stem.len()).rev().filter(|at| stem.get(*at) == Some(&b'.'));
+            let dots = dots_of(stem).rev();
             let mut stems = dots.filter_map(|dot| Some((dot, columns::table::symbol::find(stem.get(..dot)?)?)));
             let found = stems.find_map(|(dot, stem)| Some((dot, value_of(context, stem)?)));
             let Some((dot, mut value)) = found else { return Ok(None) };
@@ -212,8 +220,7 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
 
 /// The global dictionary or table of which a name like `.cfg.port` is a part, and the parts that lead to it, as when it is read.
 fn holder_of(context: &Context, written: &[u8]) -> Option<(Sym, Vec<Sym>)> {
-    let dots = written.iter().enumerate().filter(|(at, c)| **c == b'.' && *at > 0).map(|(at, _)| at);
-    for (holder, parts) in dots.filter_map(|dot| written.split_at_checked(dot)) {
+    for (holder, parts) in dots_of(written).filter_map(|dot| written.split_at_checked(dot)) {
         let Some(holder) = columns::table::symbol::find(holder) else { continue };
         let is_holder = match context.host.global(holder) {
             Some(Value::Dict(d)) => d.keyed().is_none() && (d.keys.as_symbols().is_some() || d.keys.count() == 0),

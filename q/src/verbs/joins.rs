@@ -32,7 +32,7 @@ pub(crate) fn overlay(
     rows: &[u32],
     fill: bool,
 ) -> std::result::Result<Table, QError> {
-    let mut out = t.clone();
+    let mut out = Table { sorted: false, ..t.clone() };
     let count = other.count() as u32;
     for (name, column) in other.names.iter().zip(&other.columns) {
         let new = gather::items(&context.allowance, &column.items, rows)?;
@@ -113,7 +113,7 @@ pub(crate) fn pj(context: &mut Context, x: Value, y: Value) -> Result {
     let (t, keys) = flat(context, &x)?;
     let (k, v) = keyed(&y)?;
     let rows = find::table_positions(context, k, &t)?;
-    let mut out = (*t).clone();
+    let mut out = Table { sorted: false, ..(*t).clone() };
     for (name, column) in v.names.iter().zip(&v.columns) {
         let new: Value = column.items.gather(&rows).into();
         let zero = Value::from_long(column.items.type_number(), 0);

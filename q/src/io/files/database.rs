@@ -212,29 +212,37 @@ pub(crate) struct Partitions {
     columns: Option<Vec<Sym>>,
 }
 
-/// Items of a column of `count` rows at these rows, which ascend. Of a column of fixed width only what is between the first and the last is read.
+/// Items of a column at these rows, which ascend, where another one, `read`, had `count` rows. Of a column of fixed width only what is between the
+/// first and the last is read.
 ///
 /// # Errors
-/// `length` for a column with another number of rows, those of reading it.
-fn some(context: &mut Context, path: &Path, count: usize, rows: &[u32]) -> Held<Items> {
+/// `length` for a column with another number of rows, unless `read` has grown too; those of reading.
+fn some(context: &mut Context, folder: &Path, (name, read): (Sym, Sym), count: usize, rows: &[u32]) -> Held<Items> {
+    let path = super::name_path(folder, name);
     let range = match (rows.first(), rows.last()) {
         (Some(first), Some(last)) => *first as usize..(*last as usize).saturating_add(1),
         _ => 0..0,
     };
-    let stored = StoredRows::open(context, path).map_err(|error| head::located(path, error))?;
+    let stored = StoredRows::open(context, &path).map_err(|error| head::located(&path, error))?;
     let (found, items) = match stored {
         Some(stored) if range.end <= stored.count() => {
             let found = stored.count();
-            (found, stored.read(context, range.clone()).map_err(|error| head::located(path, error))?.items)
+            (found, stored.read(context, range.clone()).map_err(|error| head::located(&path, error))?.items)
         }
         _ => {
-            let all = layout::read_column(context, path)?.into_vector().ok_or_else(type_error)?;
+            let all = layout::read_column(context, &path)?.into_vector().ok_or_else(type_error)?;
             (all.len(), all.items.cut(range.start, range.end.min(all.len())))
         }
     };
+    let has_grown = |context: &mut Context| -> Held<bool> {
+        let read = super::name_path(folder, read);
+        Ok(match StoredRows::open(context, &read)? {
+            Some(read) => read.count() >= found,
+            None => layout::read_column(context, &read)?.count() >= found,
+        })
+    };
     // While rows are appended, some columns have them already.
-    let is_longer = found > count && !path.parent().is_some_and(grow::is_appending);
-    if found < count || is_longer {
+    if found < count || found > count && !grow::is_appending(folder) && !has_grown(context)? {
         let reason = format!("{} has {found} rows, other columns {count}", path.display());
         return Err(QError::with("length", reason));
     }
@@ -281,7 +289,10 @@ impl Partitions {
         let (held, rows) = match stand_in {
             Some(table) => {
                 let rows = table.count();
-                (table, rows)
+                let is_needed = |name: &Sym| needed.is_none_or(|needed| needed.contains(name));
+                let (names, columns) =
+                    table.names.into_iter().zip(table.columns).filter(|(name, _)| is_needed(name)).unzip();
+                (Table::new(names, columns), rows)
             }
             None => self.stored(context, &folder, needed)?,
         };
@@ -310,14 +321,20 @@ impl Partitions {
     ) -> Held<Table> {
         context.tick()?;
         let folder = self.folder(context, index, table)?;
+        let stand_in = if folder.exists() { None } else { self.stand_in(context, table)? };
+        let names = match &stand_in {
+            Some(table) => table.names.clone(),
+            None => self.names(context, &folder)?,
+        };
+        // A column of which all rows were read says whether others have more by now.
+        let read = names.iter().find(|name| held.column(**name).is_some()).or(names.first()).copied();
         let mut out = Table::new(Vec::new(), Vec::new());
-        for name in self.names(context, &folder)?.into_iter().filter(|name| needed.contains(name)) {
-            let items = match held.column(name) {
-                Some(column) => gather::items(&context.allowance, &column.items, rows)?,
-                None => {
-                    let file = super::name_path(&folder, name);
-                    some(context, &file, held.count(), rows)?
-                }
+        for name in names.into_iter().filter(|name| needed.contains(name)) {
+            let known = held.column(name).or_else(|| stand_in.as_ref().and_then(|table| table.column(name)));
+            let items = match (known, read) {
+                (Some(column), _) => gather::items(&context.allowance, &column.items, rows)?,
+                (None, Some(read)) => some(context, &folder, (name, read), held.count(), rows)?,
+                (None, None) => continue,
             };
             out.names.push(name);
             out.columns.push(items.into());
