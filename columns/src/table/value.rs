@@ -349,9 +349,11 @@ impl Value {
                 _ => return None,
             }
         }
-        let column = |c: usize| Value::collapse(rows.iter().map(|r| r.values.at(c)).collect()).into_vector();
-        let columns: Option<Vec<Vector>> = (0..names.len()).map(column).collect();
-        columns.filter(|c| !c.is_empty()).map(|columns| Value::table(Table::new(names.to_vec(), columns)))
+        // A column keeps like dictionaries as they are: to make tables of them would double the work on every level.
+        let items = |c: usize| rows.iter().map(|r| r.values.at(c)).collect();
+        let column = |c| Items::collapse(items(c)).unwrap_or_else(|items| Items::List(items.into())).into();
+        let columns: Vec<Vector> = (0..names.len()).map(column).collect();
+        (!columns.is_empty()).then(|| Value::table(Table::new(names.to_vec(), columns)))
     }
 
     /// Returns a column of a table as a value. Like dictionaries are a table, which a column keeps as a list of its rows.

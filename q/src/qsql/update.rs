@@ -15,7 +15,7 @@ use proto::types;
 /// Returns `column` with `values` at `rows`; a new column is null elsewhere.
 fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usize) -> Result<Vector, QError> {
     let expected = rows.map_or(count, <[u32]>::len);
-    if values.is_scalar() || matches!(values, Value::Dict(_)) {
+    if is_one(&values) || matches!(values, Value::Dict(_)) {
         let repeated = Value::collapse(vec![values; expected.max(1)]);
         let repeated = repeated.into_vector().ok_or(QError::named("type"))?.cut(0, expected);
         return scatter(old, repeated.into(), rows, count);
@@ -64,6 +64,11 @@ fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usi
     Ok(both.gather(&from).into())
 }
 
+/// Whether a value is that of every row: an atom, or a record of a column of records.
+fn is_one(value: &Value) -> bool {
+    value.is_scalar() || matches!(value, Value::Dict(d) if d.keyed().is_none())
+}
+
 /// Per-row results collected group by group: a vector while types agree, else a list.
 struct Spread {
     vector: Option<Items>,
@@ -71,7 +76,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Appends the result of a group of `count` rows; an atom is repeated.
+    /// Appends the result of a group of `count` rows; an atom or a record is repeated.
     fn put(&mut self, value: Value, count: usize, room: usize) {
         if self.rest.is_empty()
             && let Value::Vector(v) = &value
@@ -93,7 +98,7 @@ impl Spread {
             self.rest.extend((0..all.len()).map(|i| all.get(i)));
         }
         for i in 0..count {
-            self.rest.push(if value.is_scalar() { value.clone() } else { value.at(i) });
+            self.rest.push(if is_one(&value) { value.clone() } else { value.at(i) });
         }
     }
 
@@ -115,7 +120,7 @@ fn by_groups(
     for member in grouped.members(&context.allowance, selected)?.to_vec() {
         context.tick()?;
         let value = within(context, &selected.table, Some(&member), |c| c.node(node, frame))?;
-        if !value.is_scalar() && value.count() != member.len() {
+        if !is_one(&value) && value.count() != member.len() {
             return Err(QError::named("length").into());
         }
         all.put(value, member.len(), room);

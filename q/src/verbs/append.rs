@@ -344,7 +344,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
 }
 
 /// Returns a table with rows added. In a keyed table, rows with existing keys are replaced (`replace`) or rejected.
-pub(crate) fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, replace: bool) -> Result {
+fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, replace: bool) -> Result {
     match &x {
         Value::Dict(d) if !d.sorted && d.keyed().is_none() => match rows {
             Value::Dict(r) => crate::verbs::shape::join_dicts(context, d, r),

@@ -2,6 +2,7 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::prims;
@@ -82,8 +83,28 @@ fn set_first(t: &mut Table, name: &[u8]) -> std::result::Result<(), QError> {
 fn sorted_rows(mut t: Table) -> std::result::Result<Table, QError> {
     let name = if t.columns.len() > 1 { b"p" } else { b"s" };
     set_first(&mut t, name)?;
+    if t.columns.len() > 1 && !rows_ascend(&t)? {
+        return Err(QError::signal("s-fail"));
+    }
     t.sorted = true;
     Ok(t)
+}
+
+/// Whether no row comes before the one above it: by the first column in which they differ.
+fn rows_ascend(t: &Table) -> std::result::Result<bool, QError> {
+    for i in 1..t.count() {
+        if i.is_multiple_of(1 << 12) {
+            limits::check()?;
+        }
+        for column in &t.columns {
+            match order_mixed(&column.items.get(i - 1), &column.items.get(i))? {
+                Ordering::Greater => return Ok(false),
+                Ordering::Less => break,
+                Ordering::Equal => {}
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// As [`sorted_rows`], for rows that are known to be in order.

@@ -164,6 +164,13 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
                 return Err(type_error());
             };
             let row = crate::verbs::rows::row_table(&whole, &Value::Dict(b))?;
+            let fits = |(own, new): (&Vector, &Vector)| {
+                let number = own.items.plain().type_number();
+                number == 0 || own.is_empty() || number == new.items.plain().type_number()
+            };
+            if !whole.columns.iter().zip(&row.columns).all(fits) {
+                return Err(QError::with("type", "the record has other types than the columns"));
+            }
             match crate::verbs::rows::key_by(keys, &row)? {
                 Value::Dict(row) => join_dicts(context, &a, &row)?,
                 _ => return Err(type_error()),
