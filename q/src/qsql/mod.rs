@@ -152,7 +152,11 @@ fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) ->
 /// `` delete a from `. `` and `` delete k from d ``: deletes globals of a namespace or keys of a dictionary.
 fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Option<Value>, QError> {
     let held = match from {
-        Value::Sym(name) => context.host.global(*name),
+        Value::Sym(name) => match context.host.global(*name) {
+            // A part of a global dictionary.
+            None if context.namespace(*name).is_none() => context.global(*name).ok(),
+            held => held,
+        },
         other => Some(other.clone()),
     };
     match (&held, from) {

@@ -168,6 +168,12 @@ pub(crate) fn key(context: &mut Context, x: Value) -> Result {
             match context.host.global(*name) {
                 Some(Value::Dict(d)) => Ok(d.keys.clone()),
                 Some(_) => Ok(x),
+                // A part of a global dictionary: `.cfg.options`.
+                None if written.iter().skip(1).any(|c| *c == b'.') => Ok(match context.global(*name) {
+                    Ok(Value::Dict(d)) => d.keys.clone(),
+                    Ok(_) => x,
+                    Err(_) => Value::empty(),
+                }),
                 None => Ok(Value::empty()),
             }
         }
