@@ -362,6 +362,7 @@ impl Partitions {
                 let first = names.into_iter().take(1).collect::<Vec<_>>();
                 if let (false, Some(name)) = (grow::is_appending(folder), first.first())
                     && let Some(stored) = StoredRows::open(context, &super::name_path(folder, *name))?
+                    && stored.is_exact()
                 {
                     return Ok((Table::new(Vec::new(), Vec::new()), stored.count()));
                 }

@@ -2,6 +2,7 @@
 
 use super::head;
 use super::layout::{encoded, parts, read, read_column};
+use super::unfinished::noted_rows;
 use super::zipped::Packing;
 use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
 use crate::io::wire;
@@ -127,13 +128,26 @@ pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
 /// # Errors
 /// `length` if the columns differ in length for another reason.
 pub(super) fn even(context: &mut Context, folder: &Path, table: &mut Table) -> std::result::Result<(), QError> {
+    /// Times that the rows are counted again while an append ends.
+    const MAX_COUNTS: usize = 64;
     let rows = table.count();
-    if table.columns.iter().all(|c| c.len() == rows) && !super::grow::is_appending(folder) {
-        return Ok(());
-    }
-    let read: Vec<(Sym, usize)> = table.names.iter().copied().zip(table.columns.iter().map(Vector::len)).collect();
-    let names = column_names(context, folder)?;
-    let rows = super::grow::complete_rows(context, folder, &names, &read)?;
+    let rows = if table.columns.iter().all(|c| c.len() == rows) {
+        match noted_rows(folder).and_then(|noted| usize::try_from(noted).ok()) {
+            Some(noted) if noted < rows => noted,
+            _ => return Ok(()),
+        }
+    } else {
+        let read: Vec<(Sym, usize)> = table.names.iter().copied().zip(table.columns.iter().map(Vector::len)).collect();
+        let names = column_names(context, folder)?;
+        let mut counted = super::grow::complete_rows(context, folder, &names, &read);
+        for _ in 1..MAX_COUNTS {
+            if !counted.as_ref().is_err_and(|error| *error.name == *b"length") {
+                break;
+            }
+            counted = super::grow::complete_rows(context, folder, &names, &read);
+        }
+        counted?
+    };
     for column in &mut table.columns {
         *column = Vector { attr: column.attr, ..column.cut(0, rows.min(column.len())) };
     }

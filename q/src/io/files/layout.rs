@@ -336,8 +336,7 @@ pub(super) fn read(context: &mut Context, path: &Path) -> Result {
 fn simple(context: &mut Context, path: &Path) -> std::result::Result<Option<Value>, QError> {
     let rows = StoredRows::open(context, path).map_err(|error| located(path, error))?;
     let Some(rows) = rows else { return Ok(None) };
-    let all = 0..rows.count();
-    rows.read(context, all).map(|items| Some(items.into())).map_err(|error| located(path, error))
+    rows.read_all(context, path).map(|items| Some(items.into())).map_err(|error| located(path, error))
 }
 
 /// As [`read`], for the column of a splayed table: of a general list whose last item is not whole, because an append was interrupted, the

@@ -1,6 +1,7 @@
 //! Rows of a column whose items have a fixed width, read without the rest of its file, and without a copy of its bytes.
 
 use super::fixed::{Source, check_count, counted, is_simple, number, vector_of, width};
+use super::unfinished::noted_rows;
 use super::{enumeration, head, reach, refused};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -19,6 +20,9 @@ type Held<T> = Result<T, QError>;
 /// Bytes read at a time: a whole number of items of every width.
 const CHUNK_BYTES: usize = 1 << 18;
 
+/// Times that a column is read again while it grows.
+const MAX_READS: usize = 64;
+
 /// The file of a simple vector or an enumeration: what its head says.
 pub(super) struct StoredRows {
     file: File,
@@ -29,6 +33,8 @@ pub(super) struct StoredRows {
     head_bytes: u64,
     width_bytes: u64,
     items: u64,
+    /// The count in the head.
+    counted: u64,
 }
 
 impl StoredRows {
@@ -68,11 +74,53 @@ impl StoredRows {
         check_count(count, usize::try_from(items).unwrap_or(usize::MAX))?;
         let attr = if head_bytes == head::PAGE_BYTES { head::marked(&head).unwrap_or(attr) } else { attr };
         let domain = if is_enumeration { head::domain_of(&head).to_vec() } else { Vec::new() };
-        Ok(Some(StoredRows { file, t, domain, attr, head_bytes: head_bytes as u64, width_bytes, items }))
+        Ok(Some(StoredRows {
+            file,
+            t,
+            domain,
+            attr,
+            head_bytes: head_bytes as u64,
+            width_bytes,
+            items,
+            counted: count,
+        }))
     }
 
     pub fn count(&self) -> usize {
         usize::try_from(self.items).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the head counts all items, as it does except during an append, and after one by kdb+.
+    pub fn is_exact(&self) -> bool {
+        self.items == self.counted
+    }
+
+    /// Reads a whole column. Of an append under way no item is read: it writes the count in the head, then the items, then the new count. Only
+    /// kdb+ leaves an old count there.
+    ///
+    /// # Errors
+    /// As [`StoredRows::read`].
+    pub fn read_all(mut self, context: &mut Context, path: &Path) -> Held<Vector> {
+        let noted = |path: &Path| path.parent().and_then(noted_rows);
+        for _ in 0..MAX_READS {
+            if self.is_exact() {
+                break;
+            }
+            if let Some(rows) = noted(path) {
+                self.items = self.items.min(rows);
+                break;
+            }
+            let (items, counted) = (self.items, self.counted);
+            let all = 0..self.count();
+            let read = self.read(context, all)?;
+            match StoredRows::open(context, path)? {
+                Some(now) if (now.counted, now.items) == (counted, items) && noted(path).is_none() => return Ok(read),
+                Some(now) => self = now,
+                None => return Ok(read),
+            }
+        }
+        let all = 0..self.count();
+        self.read(context, all)
     }
 
     /// Reads the items of these rows, which are in the file. All of them have the attribute of the column.

@@ -49,3 +49,8 @@ pub(super) fn remove_folder(folder: &Path) -> std::io::Result<()> {
         done => done,
     }
 }
+
+/// Rows that the splayed table in a directory had before the append under way, or the interrupted one.
+pub(super) fn noted_rows(folder: &Path) -> Option<u64> {
+    std::fs::read_to_string(note(folder)).ok()?.trim().parse().ok()
+}

@@ -13,7 +13,7 @@ mod replace;
 
 use self::column::{Beside, Column, Form, Held, More, write_at};
 use self::replace::{clear, recount, replace, whole};
-use super::unfinished::note;
+use super::unfinished::{note, noted_rows};
 use super::{layout, refused};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -46,11 +46,6 @@ fn rows_of(folder: &Path, columns: &[Column]) -> Held<u64> {
 /// Whether an append to a splayed table is under way, or was interrupted.
 pub(super) fn is_appending(folder: &Path) -> bool {
     note(folder).exists()
-}
-
-/// Rows that a table had before the append under way, or the interrupted one.
-fn noted_rows(folder: &Path) -> Option<u64> {
-    std::fs::read_to_string(note(folder)).ok()?.trim().parse().ok()
 }
 
 /// Number of whole rows of a splayed table that was read during an append, or after one that was interrupted. `names` are all columns of the table;
