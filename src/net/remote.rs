@@ -162,7 +162,8 @@ impl Drop for Remote {
 }
 
 /// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. As in kdb+, an address without a user means the one that
-/// runs this process. It offers kdb+'s capability alone, without a request for reasons of errors: servers of other languages look for that byte.
+/// runs this process. The login ends with kdb+'s own capability byte: some servers do not know the bit with which elastick's
+/// consoles request reasons of errors.
 pub fn connector(tell: Tell, web: Web) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);

@@ -12,9 +12,15 @@ pub trait Num: Copy + Default + PartialOrd + Send + Sync + 'static {
     /// Sum; null if either operand is null.
     fn plus(self, other: Self) -> Self;
     /// Sum of two numbers as a running total takes it: what overflows to the null goes on from there as a number.
-    fn added(self, other: Self) -> Self;
+    #[inline]
+    fn added(self, other: Self) -> Self {
+        self.plus(other)
+    }
     /// Product, as [`Num::added`].
-    fn multiplied(self, other: Self) -> Self;
+    #[inline]
+    fn multiplied(self, other: Self) -> Self {
+        self.times(other)
+    }
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn negate(self) -> Self;
@@ -111,14 +117,6 @@ macro_rules! unsigned {
                 self.wrapping_add(other)
             }
             #[inline]
-            fn added(self, other: $t) -> $t {
-                self.wrapping_add(other)
-            }
-            #[inline]
-            fn multiplied(self, other: $t) -> $t {
-                self.wrapping_mul(other)
-            }
-            #[inline]
             fn minus(self, other: $t) -> $t {
                 self.wrapping_sub(other)
             }
@@ -168,14 +166,6 @@ macro_rules! float {
             #[inline]
             fn plus(self, other: $t) -> $t {
                 self + other
-            }
-            #[inline]
-            fn added(self, other: $t) -> $t {
-                self + other
-            }
-            #[inline]
-            fn multiplied(self, other: $t) -> $t {
-                self * other
             }
             #[inline]
             fn minus(self, other: $t) -> $t {

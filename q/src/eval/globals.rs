@@ -218,7 +218,7 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     }
 }
 
-/// The global dictionary or table of which a name like `.cfg.port` is a part, and the parts that lead to it, as when it is read.
+/// Splits a dotted name after the global dictionary or table that it begins with: `.cfg.tick.port` gives `.cfg`, and `tick` and `port`.
 fn holder_of(context: &Context, written: &[u8]) -> Option<(Sym, Vec<Sym>)> {
     for (holder, parts) in dots_of(written).filter_map(|dot| written.split_at_checked(dot)) {
         let Some(holder) = columns::table::symbol::find(holder) else { continue };

@@ -88,7 +88,7 @@ fn by_symbol(
     Ok(Some(if seen.len() > 1 { ascending(&found, column.len()) } else { found }))
 }
 
-/// Whether items of a type have one order, in which equal ones are the same: floats are equal within a tolerance.
+/// Whether items of a type can be searched by halves. Floats cannot: they compare within a tolerance.
 fn is_ordered(number: i8) -> bool {
     !matches!(number, types::DATETIME) && matches!(number, types::SHORT..=types::LONG | types::TIMESTAMP..=types::TIME)
 }

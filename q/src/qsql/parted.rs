@@ -166,7 +166,7 @@ impl Reading<'_> {
             parts.follow(context, index, &mut held, dotted)?;
             return qsql::filter(context, Arc::new(held), filters, frame);
         }
-        // First the columns of the clauses, then of the others the rows that are left.
+        // Read the columns of the where-clauses and filter; then read the selected rows of the other columns.
         let (in_clauses, _) = columns_of(filters.iter());
         let held = Arc::new(parts.read(context, index, *table, Some(&in_clauses))?);
         let rows = qsql::filter(context, Arc::clone(&held), filters, frame)?.into_rows();

@@ -57,7 +57,7 @@ pub(crate) fn atob(context: &mut Context, x: Value) -> Result {
     Ok(Items::Byte(plain.ok_or(QError::named("domain"))?.into()).into())
 }
 
-/// `.Q.fixed[n;x]`: a number with `n` decimals, from the nearest integer to it times 10 to the power of `n`. Without decimals the point remains.
+/// `.Q.fixed[n;x]`: a number as text with `n` decimals. It is multiplied by 10 to the power of `n` and rounded; with `n` 0 the point stays: `"7."`.
 pub(crate) fn fixed(_: &mut Context, decimals: Value, x: Value) -> Result {
     let decimals = decimals.as_long().and_then(|d| usize::try_from(d).ok()).filter(|d| *d <= 64);
     let decimals = decimals.ok_or(QError::named("domain"))?;

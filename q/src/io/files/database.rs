@@ -356,7 +356,7 @@ impl Partitions {
     fn stored(&self, context: &mut Context, folder: &Path, needed: Option<&[Sym]>) -> Held<(Table, usize)> {
         let names = self.names(context, folder)?;
         let is_needed = |n: &Sym| needed.is_none_or(|w| w.contains(n));
-        // Without any the head of one gives the row count, or else the whole column.
+        // A query that needs no column still needs the number of rows: the head of one column has it, or else the column is read.
         let wanted: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
             none if none.is_empty() => {
                 let first = names.into_iter().take(1).collect::<Vec<_>>();

@@ -30,7 +30,7 @@ pub(super) fn is_mapped(bytes: &[u8]) -> bool {
 /// A head without its attribute and count.
 pub(super) fn without_attribute(head: &[u8]) -> Vec<u8> {
     let mut out = head.to_vec();
-    // The count takes the last 8 bytes, 4 bytes after the attribute.
+    // A head ends with the attribute, 4 zero bytes, and the count in 8.
     let at = head.len().saturating_sub(13);
     out.iter_mut().skip(at).for_each(|byte| *byte = 0);
     if marked(head).is_some() {
