@@ -217,7 +217,13 @@ pub(crate) struct Partitions {
 ///
 /// # Errors
 /// `length` for a column with another number of rows, unless `read` has grown too; those of reading.
-fn some(context: &mut Context, folder: &Path, (name, read): (Sym, Sym), count: usize, rows: &[u32]) -> Held<Items> {
+fn column_rows(
+    context: &mut Context,
+    folder: &Path,
+    (name, read): (Sym, Sym),
+    count: usize,
+    rows: &[u32],
+) -> Held<Items> {
     let path = super::name_path(folder, name);
     let range = match (rows.first(), rows.last()) {
         (Some(first), Some(last)) => *first as usize..(*last as usize).saturating_add(1),
@@ -333,7 +339,7 @@ impl Partitions {
             let known = held.column(name).or_else(|| stand_in.as_ref().and_then(|table| table.column(name)));
             let items = match (known, read) {
                 (Some(column), _) => gather::items(&context.allowance, &column.items, rows)?,
-                (None, Some(read)) => some(context, &folder, (name, read), held.count(), rows)?,
+                (None, Some(read)) => column_rows(context, &folder, (name, read), held.count(), rows)?,
                 (None, None) => continue,
             };
             out.names.push(name);
