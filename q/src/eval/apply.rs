@@ -11,7 +11,7 @@ use crate::runtime::paths;
 use crate::syntax::prims::Arity;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::{Evaluate, Run, Stored};
-use crate::verbs::function::{is_variadic, project, valence};
+use crate::verbs::function::{is_elided, is_variadic, project, valence};
 use crate::verbs::given::{self, Given};
 use crate::verbs::index;
 use crate::verbs::{call, trace};
@@ -39,10 +39,15 @@ fn data_applied(context: &mut Context, data: &Value, arguments: &[Value]) -> Res
 
 impl Context<'_> {
     /// Applies `f` to arguments, `None` for elided ones. A function that lacks arguments becomes a projection.
-    pub(super) fn apply_holes(&mut self, f: &Value, arguments: Vec<Option<Value>>) -> Result<Value, QError> {
+    pub(super) fn apply_holes(&mut self, f: &Value, mut arguments: Vec<Option<Value>>) -> Result<Value, QError> {
         self.enter()?;
         if let [None] = arguments[..] {
             return self.apply(f, vec![Value::Null]);
+        }
+        if arguments.len() > 1 {
+            for argument in &mut arguments {
+                argument.take_if(|value| is_elided(value));
+            }
         }
         if arguments.iter().all(Option::is_some) {
             return self.apply(f, arguments.into_iter().flatten().collect());
@@ -93,7 +98,12 @@ impl Context<'_> {
                 let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
                 return environment::send(self, handle, message);
             }
-            data => return data_applied(self, data, &arguments),
+            data => {
+                for argument in arguments.iter_mut().filter(|a| is_elided(a)) {
+                    *argument = Value::Null;
+                }
+                return data_applied(self, data, &arguments);
+            }
         };
         match &**function {
             Function::Lambda(l) => {
@@ -123,6 +133,7 @@ impl Context<'_> {
                 self.apply(&value, arguments)
             }
             Function::Primitive(index) => self.primitive(f, *index, arguments),
+            Function::Coded(..) if is_elided(f) => arguments.into_iter().next().ok_or(QError::named("rank")),
             Function::Coded(..) => Err(QError::named("nyi")),
             Function::OnDisk { .. } => {
                 let table = self.table_on_disk(f)?;

@@ -10,7 +10,7 @@ use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::format::one_line_at;
-use crate::verbs::function::type_of;
+use crate::verbs::function::{elided, type_of};
 use crate::verbs::show::show;
 use crate::verbs::{amend, index, tables};
 use columns::table::function::{Function, Lambda};
@@ -100,7 +100,7 @@ fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
         Function::Lambda(l) => lambda_parts(context, l)?,
         Function::Projection { function, arguments } => {
             let mut all = vec![function.clone()];
-            all.extend(arguments.iter().map(|a| a.clone().unwrap_or(Value::Null)));
+            all.extend(arguments.iter().map(|a| a.clone().unwrap_or_else(elided)));
             Value::list(all)
         }
         Function::Composition(parts) => Value::list(parts.clone()),
@@ -177,13 +177,15 @@ pub(crate) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
                     _ => Ok(f),
                 };
             }
-            context.apply(&f, path(&arguments))
+            context.apply_holes(&f, path(&arguments).into_iter().map(Some).collect())
         }
         3 if a.first().is_some_and(is_called) => {
             let (handler, arguments) = (a.remove(2), a.remove(1));
             let f = a.remove(0);
-            let arguments = path(&arguments);
-            context.trapping(|context| context.apply(&f, arguments)).or_else(|error| rescue(context, &handler, error))
+            let arguments = path(&arguments).into_iter().map(Some).collect();
+            context
+                .trapping(|context| context.apply_holes(&f, arguments))
+                .or_else(|error| rescue(context, &handler, error))
         }
         n @ (3 | 4) => {
             let value = if n == 4 { Some(a.remove(3)) } else { None };

@@ -10,6 +10,7 @@ use crate::runtime::settings;
 use crate::syntax::ast::{Kind, Node};
 use crate::syntax::lambda;
 use crate::verbs::above::Evaluate;
+use crate::verbs::function::is_elided;
 use crate::verbs::{arith, call, trace};
 use columns::table::function::Function;
 use columns::table::{Sym, Value};
@@ -32,7 +33,8 @@ pub(super) fn application(context: &mut Context, f: &Node, arguments: &[Option<N
     swap_locals(context, frame);
     let result = match (&f.kind, &given[..]) {
         (Kind::Const(Value::Func(function)), [Some(_)] | [Some(_), Some(_)])
-            if let Function::Primitive(index) = &**function =>
+            if let Function::Primitive(index) = &**function
+                && (given.len() < 2 || !given.iter().flatten().any(is_elided)) =>
         {
             if let [Some(x), Some(y)] = &given[..]
                 && let Some(result) = arith::scalars(*index, x, y)

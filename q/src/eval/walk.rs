@@ -14,7 +14,7 @@ use crate::syntax::ast::{Assign, Code, Kind, Node};
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
-use crate::verbs::function::project;
+use crate::verbs::function::{is_elided, project};
 use crate::verbs::tables::unique_names;
 use crate::verbs::{amend, append, arith, call, fold, index};
 use crate::vm;
@@ -135,6 +135,9 @@ impl Context<'_> {
                     items.push(self.node(node, frame)?);
                 }
                 items.reverse();
+                if items.iter().any(is_elided) {
+                    return Ok(self.apply_holes(&prims::glyph("enlist"), items.into_iter().map(Some).collect())?);
+                }
                 Ok(Value::collapse(items))
             }
             Kind::Table { keys, columns, keyed_only } => self.table_literal(keys, columns, *keyed_only, frame),
@@ -204,6 +207,9 @@ impl Context<'_> {
                     if let Some(result) = arith::scalars(*index, &x, &y) {
                         return Ok(result);
                     }
+                    if is_elided(&x) || is_elided(&y) {
+                        return self.leave_open(f, x, y, frame);
+                    }
                     self.at = f.at;
                     if frame.is_owners && is_owners_operation(*index, arguments) {
                         self.host.acts_as_owner(true);
@@ -212,6 +218,9 @@ impl Context<'_> {
                         return Ok(result?);
                     }
                     return Ok(call::run2(self, *index, x, y)?);
+                }
+                if is_elided(&x) || is_elided(&y) {
+                    return self.leave_open(f, x, y, frame);
                 }
                 let called = self.callee(f, frame)?;
                 Ok(self.apply(&called, vec![x, y])?)
@@ -243,6 +252,13 @@ impl Context<'_> {
                 Ok(result?)
             }
         }
+    }
+
+    /// Applies a function of two arguments of which one was elided: a projection.
+    #[cold]
+    fn leave_open(&mut self, f: &Node, x: Value, y: Value, frame: &mut Frame) -> Walk {
+        let called = self.callee(f, frame)?;
+        Ok(self.apply_holes(&called, vec![Some(x), Some(y)])?)
     }
 
     /// Evaluates the function of an application, and records a global's name for backtraces.

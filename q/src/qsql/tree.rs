@@ -11,10 +11,9 @@ use crate::runtime::values::type_error;
 use crate::syntax::ast::{Assign, Kind, Node, Query, Verb};
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
-use columns::table::function::Function;
+use crate::verbs::function;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
-use proto::types;
 
 /// Converts a parse tree to syntax: symbols are names, one-item lists are constants. A name stays [`Kind::Name`], because the
 /// tree is data.
@@ -78,14 +77,9 @@ pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
     })
 }
 
-/// An elided argument in a parse tree. It is shown as the generic null, but projects, where the null is passed.
-fn hole() -> Value {
-    Value::func(Function::Coded(types::UNARY, types::UNARY_HOLE))
-}
-
 fn to_argument(tree: &Value) -> std::result::Result<Option<Node>, QError> {
     match tree {
-        Value::Func(f) if matches!(**f, Function::Coded(types::UNARY, types::UNARY_HOLE)) => Ok(None),
+        _ if function::is_elided(tree) => Ok(None),
         _ => to_node(tree).map(Some),
     }
 }
@@ -359,7 +353,7 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
                     Some(node) => from_node(node)?,
                     // `f[]` is `f[::]`.
                     None if arguments.len() == 1 => Value::Null,
-                    None => hole(),
+                    None => function::elided(),
                 });
             }
             Ok(Value::list(out))
@@ -371,7 +365,7 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
             if !a.indices.is_empty() {
                 let mut out = vec![target];
                 for index in &a.indices {
-                    out.push(index.as_ref().map_or_else(|| Ok(hole()), from_node)?);
+                    out.push(index.as_ref().map_or_else(|| Ok(function::elided()), from_node)?);
                 }
                 target = Value::list(out);
             }

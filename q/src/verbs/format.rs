@@ -411,9 +411,11 @@ fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
             out.put(b"[")?;
             // What the end of a lambda's arguments leaves out is written, `{x+y}[1;]`; `1+` shows as +[1].
             let is_lambda = matches!(function, Value::Func(f) if matches!(**f, Function::Lambda(_)));
-            let written = arguments.iter().rposition(Option::is_some).map_or(0, |p| p + 1);
-            let all = if is_lambda { arguments.len() } else { written.max(usize::from(!arguments.is_empty())) };
-            for (i, argument) in arguments.iter().take(all).enumerate() {
+            let written = match arguments.iter().rposition(Option::is_some) {
+                Some(last) if !is_lambda => last + 1,
+                _ => arguments.len(),
+            };
+            for (i, argument) in arguments.iter().take(written).enumerate() {
                 if i > 0 {
                     out.put(b";")?;
                 }

@@ -12,6 +12,17 @@ pub(crate) fn project(function: Value, arguments: Vec<Option<Value>>) -> Value {
     Value::func(Function::Projection { function, arguments })
 }
 
+/// An elided argument as a value, as `parse` and `value` of a projection give it. It is shown as the generic null; passed among several
+/// arguments, or in a list, it leaves its place open: `(0;x)` is then a projection.
+pub(crate) fn elided() -> Value {
+    Value::func(Function::Coded(types::UNARY, types::UNARY_HOLE))
+}
+
+/// Whether this is [`elided`].
+pub(crate) fn is_elided(x: &Value) -> bool {
+    matches!(x, Value::Func(function) if matches!(**function, Function::Coded(types::UNARY, types::UNARY_HOLE)))
+}
+
 /// Whether a function accepts several numbers of arguments.
 pub(crate) fn is_variadic(f: &Value) -> bool {
     match f {

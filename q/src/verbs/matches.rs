@@ -2,7 +2,7 @@
 
 use crate::runtime::error::QError;
 use crate::runtime::limits;
-use crate::verbs::function::type_of;
+use crate::verbs::function::{is_elided, type_of};
 use columns::kernel::blocks;
 use columns::kernel::num::{float_equal, float_order};
 use columns::table::function::Function;
@@ -38,6 +38,8 @@ fn alike<const EXACT: bool>(x: &Value, y: &Value) -> Result<bool, QError> {
         }
         (Value::Func(a), Value::Func(b)) => a.ptr_eq(b) || same_function::<EXACT>(a, b)?,
         (Value::Null, Value::Null) => true,
+        // Libraries find what a projection leaves open with `(::)~/:`.
+        (Value::Null, f @ Value::Func(_)) | (f @ Value::Func(_), Value::Null) => is_elided(f),
         (Value::Enum(a, x), Value::Enum(b, y)) => a == b && x == y,
         (Value::Link(a, x), Value::Link(b, y)) => a == b && x == y,
         _ if x.is_atom() && y.is_atom() && x.type_number() == y.type_number() => {
