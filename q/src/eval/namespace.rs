@@ -72,15 +72,7 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
         around => crate::runtime::values::symbol(&[around, b".", text(*short)].concat()),
     };
     for short in before.iter().filter(|short| !short.is_null() && !now.contains(short)) {
-        let name = full(short)?;
-        if context.host.global(name).is_some() {
-            context.host.remove(name)?;
-            words::forget(name);
-        } else if let Some(Value::Dict(below)) = context.namespace(name) {
-            context.enter()?;
-            let nothing = Dict { sorted: false, keys: Value::symbols(Vec::new()), values: Value::empty() };
-            set_members(context, name, &below, &nothing)?;
-        }
+        delete(context, full(short)?)?;
     }
     for (at, short) in now.iter().enumerate() {
         let value = members.values.at(at);
@@ -95,6 +87,33 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
             continue;
         }
         context.set_global(full(short)?, value)?;
+    }
+    Ok(())
+}
+
+/// Deletes a global, or a namespace with those below it.
+fn delete(context: &mut Context, name: Sym) -> Result<(), QError> {
+    if context.host.global(name).is_some() {
+        context.host.remove(name)?;
+        words::forget(name);
+    } else if let Some(Value::Dict(below)) = context.namespace(name) {
+        context.enter()?;
+        let nothing = Dict { sorted: false, keys: Value::symbols(Vec::new()), values: Value::empty() };
+        set_members(context, name, &below, &nothing)?;
+    }
+    Ok(())
+}
+
+/// `` delete a,b from `.n ``: deletes names of a namespace, which remains when it holds no more.
+pub(crate) fn delete_names(context: &mut Context, space: Sym, names: &[Sym]) -> Result<(), QError> {
+    let is_root = text(space) == b"." || space == Sym::NULL;
+    for name in names {
+        let full = if is_root { *name } else { crate::syntax::resolve::qualify(*name, space)? };
+        delete(context, full)?;
+    }
+    if !is_root && context.namespace(space).is_none() {
+        let empty = Value::dict(Value::symbols(vec![Sym::NULL]), Value::list(vec![Value::Null]));
+        context.set_global(space, empty)?;
     }
     Ok(())
 }

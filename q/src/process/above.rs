@@ -83,6 +83,10 @@ impl Evaluate for Context<'_> {
         namespace::of(self, name)
     }
 
+    fn delete_names(&mut self, space: Sym, names: &[Sym]) -> Result<(), QError> {
+        namespace::delete_names(self, space, names)
+    }
+
     fn library(&self, name: Sym) -> Result<Option<Value>, QError> {
         prelude::value(self, name)
     }

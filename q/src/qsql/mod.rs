@@ -27,7 +27,6 @@ use crate::verbs::attributes::mark_sorted;
 use crate::verbs::rowwise::RowWise;
 use crate::verbs::{find, sort, tables};
 
-use columns::table::symbol::text;
 use columns::table::{Sym, Table, Value, Vector};
 pub(crate) use filter::filter;
 use groups::Grouped;
@@ -170,12 +169,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
             Ok(Some(rest))
         }
         (None, Value::Sym(space)) if context.namespace(*space).is_some() => {
-            for name in names(&query.columns)? {
-                let root = text(*space) == b"." || *space == Sym::NULL;
-                let full = if root { name } else { crate::syntax::resolve::qualify(name, *space)? };
-                context.host.remove(full)?;
-                crate::syntax::words::forget(full);
-            }
+            context.delete_names(*space, &names(&query.columns)?)?;
             Ok(Some(from.clone()))
         }
         _ => Ok(None),

@@ -74,6 +74,9 @@ pub(crate) trait Evaluate {
     /// A namespace as a dictionary.
     fn namespace(&mut self, name: Sym) -> Option<Value>;
 
+    /// Deletes names of a namespace, which remains when it holds no more.
+    fn delete_names(&mut self, space: Sym, names: &[Sym]) -> Result<(), QError>;
+
     /// The value of a name that the library, written in q, defines.
     fn library(&self, name: Sym) -> Result<Option<Value>, QError>;
 
