@@ -418,7 +418,8 @@ impl Service for Queries {
     }
 
     fn request(&mut self, conn: ConnId, request: &http::HttpRequest, peer: &Peer, ctl: &mut Control) -> bool {
-        if self.scope.handler(Handler::of_method(request.method)).is_none() || self.shared.is_ending() {
+        let handler = Handler::of_method(request.method);
+        if self.shared.is_ending() || !handler.has_default() && self.scope.handler(handler).is_none() {
             return false;
         }
         let (mut ticket, share) = match self.begin("page", request.body.len(), conn, peer) {

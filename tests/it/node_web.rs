@@ -47,9 +47,14 @@ fn pages_are_made_by_the_file() {
 }
 
 #[test]
-fn without_a_handler_there_are_no_pages_and_nothing_is_posted() {
-    let (_files, scene) = with("no-pages", "", &[]);
-    assert!(exchange(&scene, &get("/?1+1", "")).starts_with("HTTP/1.1 404 "));
+fn without_a_handler_pages_show_values_and_nothing_is_posted() {
+    let (_files, scene) = with("own-pages", "", &[]);
+    let page = exchange(&scene, &get("/?40%2b2", ""));
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("42"), "{page}");
+    assert!(exchange(&scene, &get("/.csv?([]a:1%202)", "")).ends_with("\r\n\r\na\n1\n2"));
+    // The rights of a client, and its errors.
+    let refused = exchange(&scene, &get("/?first%20read0`:/etc/hostname", ""));
+    assert!(refused.starts_with("HTTP/1.1 400 ") && refused.ends_with("'access"), "{refused}");
     let posted = exchange(&scene, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n1+1");
     assert!(posted.starts_with("HTTP/1.1 405 "), "{posted}");
     assert!(exchange(&scene, &upgrade("")).starts_with("HTTP/1.1 404 "));

@@ -25,8 +25,12 @@ pub(crate) fn apply(context: &mut Context, f: &Value, arguments: Vec<Value>) -> 
     made(context.applied(f, arguments)?)
 }
 
-fn data_applied(context: &mut Context, data: &Value, arguments: &[Value]) -> Result<Value, QError> {
-    if let (Value::Char(letter @ b'a'..=b'z'), [x]) = (data, arguments)
+fn data_applied(context: &mut Context, data: &Value, arguments: &mut [Value]) -> Result<Value, QError> {
+    // An elided index selects all, as the generic null does.
+    for argument in arguments.iter_mut().filter(|argument| is_elided(argument)) {
+        *argument = Value::Null;
+    }
+    if let (Value::Char(letter @ b'a'..=b'z'), [x]) = (data, &*arguments)
         && let Some((text, origin)) = languages::line(x)
     {
         return languages::evaluate(context, *letter, &text, origin);
@@ -98,12 +102,7 @@ impl Context<'_> {
                 let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
                 return environment::send(self, handle, message);
             }
-            data => {
-                for argument in arguments.iter_mut().filter(|a| is_elided(a)) {
-                    *argument = Value::Null;
-                }
-                return data_applied(self, data, &arguments);
-            }
+            data => return data_applied(self, data, &mut arguments),
         };
         match &**function {
             Function::Lambda(l) => {

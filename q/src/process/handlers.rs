@@ -121,6 +121,11 @@ impl Handler {
     pub fn of(self, host: &dyn Host) -> Option<Value> {
         host.global(symbol::find(self.name())?)
     }
+
+    /// Whether the library has a function for it, which serves as long as no other is set.
+    pub fn has_default(self) -> bool {
+        self == Handler::Page
+    }
 }
 
 /// An HTTP request as passed to a handler.
@@ -230,6 +235,10 @@ pub fn evaluate(
 ) -> Result<Outcome, QError> {
     let call = |host: &mut dyn Host, handler: Handler, arguments: &[Value]| match handler.of(host) {
         Some(f) => apply(host, &f, arguments, limits).map(Some),
+        None if handler.has_default() => {
+            let name = symbol::intern_name(handler.name()).map_err(QError::from)?;
+            apply(host, &Value::Sym(name), arguments, limits).map(Some)
+        }
         None => Ok(None),
     };
     match event {

@@ -312,7 +312,7 @@ impl Console {
     }
 
     pub(super) fn note_handlers(&self, session: &Session) {
-        self.handlers.note(|handler| handler.of(session).is_some());
+        self.handlers.note(|handler| handler.has_default() || handler.of(session).is_some());
     }
 
     /// Returns the next event; `None` if the timer is due.

@@ -84,7 +84,7 @@ Examples:
   elastick q lib.q -p 5000              a process for kdb+ \
                         clients: .z.pg .z.ps .z.po .z.pc .z.pw .z.ts as usual,
                                     \
-                            and for browsers .z.ph .z.pp .z.pm .z.ac .z.ws .z.wo .z.wc, where they are set
+                            and for browsers http://host:5000/?select from t, .z.ph .z.pp .z.pm .z.ac .z.ws .z.wo .z.wc
   \
                         elastick q rdb1:5011:ann:secret       a console connected to a node";
 

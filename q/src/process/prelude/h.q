@@ -127,10 +127,10 @@
   enlist[top,string[n],"[",string[from],"]"],enlist[""],"\n"vs -1_.Q.s page sublist from _ t}
 / function that evaluates the text of an HTTP request
 .h.val:value
-/ value of HTTP GET until it is set: a page with the value of the text after ?, or a file of the kind before it
+/ value of HTTP GET until it is set: a page with the value of the text after ?, or a file of the kind before it (csv?, .csv?, trade.csv?)
 .z.ph:{[x]
   at:count[t]&(t:.h.uh first x)?"?";
-  kind:`$at#t;text:(1+at)_t;
+  kind:`$last"."vs at#t;text:(1+at)_t;
   if[not count text;:.h.hp string tables`.];
   r:@[{(1b;.h.val x)};text;{(0b;x)}];
   if[not first r;:.h.he r 1];
