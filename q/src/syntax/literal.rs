@@ -147,14 +147,20 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
     if let Some(at) = text.iter().position(|c| *c == b'T') {
         let day = f64::from(time::parse_date(text.get(..at)?)?);
         let rest = text.get(at + 1..)?;
-        let within = if rest.is_empty() { 0 } else { time::parse_clock_ns(rest)? };
+        let within = match coloned_millis(rest) {
+            _ if rest.is_empty() => 0,
+            Some(ns) => ns,
+            None => time::parse_clock_ns(rest)?,
+        };
         return Some(Value::Datetime(day + (within / 1_000_000) as f64 / 86_400_000.0));
     }
     let colons = text.iter().filter(|c| **c == b':').count();
     if colons > 0 {
-        let ns = time::parse_clock_ns(text)?;
+        let millis = coloned_millis(text);
+        let ns = millis.or_else(|| time::parse_clock_ns(text))?;
         let decimals = text.iter().rev().position(|c| *c == b'.');
         let own = match (colons, decimals) {
+            _ if millis.is_some() => types::TIME,
             (1, None) => types::MINUTE,
             (2, None) => types::SECOND,
             (2, Some(..=3)) => types::TIME,
@@ -202,6 +208,16 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
         None if dots == 1 || text.contains(&b'e') => float(text).map(Value::Float),
         None => unsigned(text).map(Value::Long),
     }
+}
+
+/// Nanoseconds of a clock whose milliseconds follow a third colon instead of a dot, as some feeds write them: `09:30:00:125`.
+fn coloned_millis(text: &[u8]) -> Option<i64> {
+    let at = text.iter().rposition(|c| *c == b':')?;
+    let (clock, millis) = (text.get(..at)?, text.get(at + 1..)?);
+    if millis.len() != 3 || clock.contains(&b'.') || clock.iter().filter(|c| **c == b':').count() != 2 {
+        return None;
+    }
+    time::parse_clock_ns(clock)?.checked_add(unsigned(millis)?.checked_mul(1_000_000)?)
 }
 
 fn unsigned(text: &[u8]) -> Option<i64> {
