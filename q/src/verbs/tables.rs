@@ -128,8 +128,13 @@ fn schema(context: &mut Context, x: &Value) -> std::result::Result<(Arc<Table>, 
     }
 }
 
-/// `keys x`.
+/// `keys x`. A dictionary whose keys are rows has their columns for keys, whatever its values are.
 pub(crate) fn keys(context: &mut Context, x: Value) -> Result {
+    if let Value::Dict(d) = &x
+        && let Value::Table(rows) = &d.keys
+    {
+        return Ok(Value::symbols(rows.names.clone()));
+    }
     let (t, keys) = schema(context, &x)?;
     Ok(Value::symbols(t.names.iter().take(keys).copied().collect()))
 }
