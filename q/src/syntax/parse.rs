@@ -1,5 +1,6 @@
 //! Parser: right to left, no precedence, juxtaposition is application.
 
+mod blanks;
 pub(crate) mod k;
 mod term;
 
@@ -116,7 +117,7 @@ impl<'a> Parser<'a> {
     fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
         let is_k = text.starts_with(PREFIX);
         let mut tokens = tokens(text, if is_k { Language::K } else { Language::Q })?;
-        join_iterators(&mut tokens, is_k);
+        blanks::join_iterators(&mut tokens, is_k);
         Ok(Parser { text, tokens, at: 0, namespace, stops: Stops::default(), depth: 0, is_k })
     }
 
@@ -521,24 +522,6 @@ fn bracket_assignment(node: Node) -> Node {
     };
     let assign = Assign { target, global: false, indices, through: None, value: value.clone(), pattern: false };
     Node::new(node.at as usize, Kind::Assign(Box::new(assign)))
-}
-
-/// Joins `'` and `':` to the verb before them across blanks: `1 _ 'x` iterates and signals nothing. `x: 'text` signals, and `'[f;g]`
-/// after blanks is a composition.
-fn join_iterators(tokens: &mut [Placed], is_k: bool) {
-    for at in 1..tokens.len() {
-        let (before, rest) = tokens.split_at_mut(at);
-        let (Some(before), [iterator, after, ..]) = (before.last(), rest) else { continue };
-        if !matches!(iterator.token, Token::Iterator(Iterator::Each | Iterator::EachPrior)) || !iterator.spaced {
-            continue;
-        }
-        let follows_verb = match before.token {
-            Token::Glyph(glyph) => !glyph.ends_with(':'),
-            Token::Name(name) => k::is_infix_word(name, is_k),
-            _ => false,
-        };
-        iterator.spaced = !follows_verb || matches!(after.token, Token::Open(b'['));
-    }
 }
 
 /// Whether a node is a name indexed more than once: `x[i][j]`.
