@@ -6,6 +6,7 @@ use crate::runtime::limits;
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::fit::fitting;
+use crate::verbs::format::is_blank;
 use crate::verbs::index::is_key;
 use crate::verbs::{cast, enums, find, index};
 use columns::sys::shared::{Held, Shared, depth_around};
@@ -198,6 +199,11 @@ fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Ame
         (Value::Dict(d), Some(place)) => d.values.at(place),
         _ => index::one(context, &x, key)?,
     };
+    if rest.is_empty()
+        && let Some(zeros) = zeros_of_new_row(&x, key, &old, change)?
+    {
+        old = zeros;
+    }
     // A new key of a dictionary of dictionaries starts from an empty one.
     if let (Value::Dict(d), false) = (&x, rest.is_empty())
         && let first @ Value::Dict(_) = d.values.at(0)
@@ -209,13 +215,46 @@ fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Ame
     set_at(context, x, at, new)
 }
 
+/// Whether a function is `+` or `-`.
+fn adds(f: &Value) -> bool {
+    prims::index_of(f).and_then(prims::get).is_some_and(|p| matches!(p.name, "+" | "-"))
+}
+
+fn is_number(column: &Vector) -> bool {
+    matches!(column.items.type_number(), types::SHORT..=types::FLOAT)
+}
+
+/// As in kdb+, `+` and `-` on a new key of a keyed table of numbers count from 0 in each column. `None` for anything else.
+fn zeros_of_new_row(x: &Value, key: &Value, old: &Value, change: &Amend) -> Result<Option<Value>, QError> {
+    let (Value::Dict(d), Value::Dict(old), Some(f)) = (x, old, change.function) else { return Ok(None) };
+    let Some((keys, values)) = d.keyed().filter(|_| adds(f)) else { return Ok(None) };
+    // A row that is there is rarely all null, so the key is rarely looked up again.
+    let is_null = |at: usize| is_blank(&old.values.at(at));
+    if !(0..values.columns.len()).all(is_null) || !values.columns.iter().all(is_number) {
+        return Ok(None);
+    }
+    if find::row_of(keys, &sought_row(key))?.is_some() {
+        return Ok(None);
+    }
+    let zeros = values.columns.iter().map(|c| Value::from_long(c.items.type_number(), 0)).collect();
+    Ok(Some(Value::dict(Value::symbols(values.names.clone()), Value::list(zeros))))
+}
+
+/// The key cells of a row of a keyed table that an index names.
+fn sought_row(key: &Value) -> Value {
+    match key {
+        Value::Dict(d) => d.values.clone(),
+        list @ Value::Vector(_) => list.clone(),
+        atom => atom.clone().enlist(),
+    }
+}
+
 /// As in kdb+, `+` and `-` on a new key of a dictionary count from 0, where the item at a missing key would be null. `None` for anything else.
 fn counted_from_zero(context: &mut Context, x: &Value, key: Key, change: &Amend) -> Result<Option<Value>, QError> {
     let (Value::Dict(d), Some(f), Some(value)) = (x, change.function, change.value) else { return Ok(None) };
-    let adds = prims::index_of(f).and_then(prims::get).is_some_and(|p| matches!(p.name, "+" | "-"));
     let Value::Vector(values) = &d.values else { return Ok(None) };
-    let numbers = matches!(values.items.type_number(), types::SHORT..=types::FLOAT);
-    if !adds || !(numbers || values.is_empty()) || position(d, key)?.is_some() {
+    let numbers = is_number(values);
+    if !adds(f) || !(numbers || values.is_empty()) || position(d, key)?.is_some() {
         return Ok(None);
     }
     let zero = match numbers {
@@ -236,11 +275,7 @@ fn set_at(context: &mut Context, x: Value, key_at: Key, new: Value) -> Result<Va
         Value::Vector(v) => set_item(context, v, key, new),
         Value::Dict(d) => {
             if let Some((keys, values)) = d.keyed() {
-                let sought = match key {
-                    Value::Dict(d) => d.values.clone(),
-                    list @ Value::Vector(_) => list.clone(),
-                    atom => atom.clone().enlist(),
-                };
+                let sought = sought_row(key);
                 let Some(row) = find::row_of(keys, &sought)? else {
                     let row = new_row(keys, values, &sought, new)?;
                     return add_row(context, d, &row);
