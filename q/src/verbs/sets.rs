@@ -197,9 +197,32 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),
         (Value::Table(_), _) => Err(type_error()),
-        (_, Value::Vector(_)) => Ok(Value::Bool(find::position(&y, &x)?.is_some())),
-        _ => Ok(Value::Bool(same_exactly(&x, &y)? || (x.as_float().is_some() && x.as_float() == y.as_float()))),
+        (_, Value::Vector(_)) => {
+            let found = find::position(&y, &x)?.is_some()
+                || among_floats(context, std::slice::from_ref(&x), &y)?.contains(&true);
+            Ok(Value::Bool(found))
+        }
+        _ => Ok(Value::Bool(same_exactly(&x, &y)? || is_same_number(&x, &y))),
     }
+}
+
+/// Whether two atoms are equal as numbers, which longs are digit by digit. Nulls are, whatever their types.
+fn is_same_number(x: &Value, y: &Value) -> bool {
+    match (x.as_long(), y.as_long()) {
+        (Some(x), Some(y)) => x == y,
+        _ => x.as_float().zip(y.as_float()).is_some_and(|(x, y)| x == y || x.is_nan() && y.is_nan()),
+    }
+}
+
+/// For each atom whether it is a whole number that is among floats, as a vector of whole numbers finds its items among them.
+fn among_floats(context: &Context, atoms: &[Value], list: &Value) -> std::result::Result<Vec<bool>, QError> {
+    let Value::Vector(list @ Vector { items: Items::Float(_) | Items::Real(_), .. }) = list else {
+        return Ok(vec![false; atoms.len()]);
+    };
+    let whole = |atom: &Value| atom.as_long().and(atom.as_float());
+    let sought: Vec<f64> = atoms.iter().map(|atom| whole(atom).unwrap_or_default()).collect();
+    let at = find::positions(context, list, &Items::Float(sought.into()).into())?;
+    Ok(atoms.iter().zip(at).map(|(atom, p)| whole(atom).is_some() && (p as usize) < list.len()).collect())
 }
 
 /// `x within y`: between two bounds, inclusive.
@@ -237,7 +260,12 @@ pub(crate) fn rows(context: &Context, x: &Value, y: &Value, inside: bool) -> std
     // Items of an enumeration are found by their symbols and stay in it.
     let at = find::all(context, &y.clone().plain(), &x.clone().plain())?;
     let n = y.count();
-    let is_kept = |i: &usize| at.get(*i).is_some_and(|p| ((*p as usize) < n) == inside);
+    let among = match x {
+        Value::Vector(Vector { items: Items::List(x), .. }) => among_floats(context, x, y)?,
+        _ => Vec::new(),
+    };
+    let is_found = |i: usize, p: i64| (p as usize) < n || among.get(i).is_some_and(|among| *among);
+    let is_kept = |i: &usize| at.get(*i).is_some_and(|p| is_found(*i, *p) == inside);
     Ok(blocks::kept(0..at.len(), |i| Some(i).filter(is_kept).map(|i| i as i64)))
 }
 
