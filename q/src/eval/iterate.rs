@@ -78,7 +78,10 @@ pub(crate) fn apply(
                     let x = arguments.remove(1);
                     repeat(context, f, &arguments.remove(0), x, scan)
                 }
-                (_, 1) => fold(context, f, None, &arguments.remove(0), scan),
+                // A function of three arguments or more has as many under over and scan: one of them leaves a projection.
+                (n, 1) if n <= 2 || crate::verbs::function::is_variadic(f) => {
+                    fold(context, f, None, &arguments.remove(0), scan)
+                }
                 (2, 2) => {
                     let y = arguments.remove(1);
                     fold(context, f, Some(arguments.remove(0)), &y, scan)
