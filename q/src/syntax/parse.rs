@@ -361,11 +361,11 @@ impl<'a> Parser<'a> {
                 self.derived_follows()
             }
             Token::Glyph(_) => {
-                let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
+                let bracket = self.placed(1).is_some_and(|p| matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
             }
             Token::Name(name) if k::is_infix_word(name, self.is_k) => {
-                let bracket = self.placed(1).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'[')));
+                let bracket = self.placed(1).is_some_and(|p| matches!(p.token, Token::Open(b'[')));
                 !bracket || self.derived_follows()
             }
             _ => {
