@@ -220,6 +220,9 @@ fn among_floats(context: &Context, atoms: &[Value], list: &Value) -> std::result
         return Ok(vec![false; atoms.len()]);
     };
     let whole = |atom: &Value| atom.as_long().and(atom.as_float());
+    if atoms.iter().all(|atom| whole(atom).is_none()) {
+        return Ok(vec![false; atoms.len()]);
+    }
     let sought: Vec<f64> = atoms.iter().map(|atom| whole(atom).unwrap_or_default()).collect();
     let at = find::positions(context, list, &Items::Float(sought.into()).into())?;
     Ok(atoms.iter().zip(at).map(|(atom, p)| whole(atom).is_some() && (p as usize) < list.len()).collect())
