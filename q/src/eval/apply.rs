@@ -132,8 +132,7 @@ impl Context<'_> {
                 self.apply(&value, arguments)
             }
             Function::Primitive(index) => self.primitive(f, *index, arguments),
-            Function::Coded(..) if is_elided(f) => arguments.into_iter().next().ok_or(QError::named("rank")),
-            Function::Coded(..) => Err(QError::named("nyi")),
+            Function::Coded(..) => arguments.into_iter().next().filter(|_| is_elided(f)).ok_or(QError::named("nyi")),
             Function::OnDisk { .. } => {
                 let table = self.table_on_disk(f)?;
                 self.apply(&table, arguments)
