@@ -260,15 +260,21 @@ impl Value {
         match self {
             Value::Vector(v) => Value::Vector(v.cut(start, end)),
             Value::Table(t) => Value::table(t.map(|c| c.cut(start, end))),
-            Value::Dict(d) => Value::dict(d.keys.cut(start, end), d.values.cut(start, end)),
+            Value::Dict(d) => {
+                let values = match d.values.cut(start, end) {
+                    Value::Vector(values) => Value::of_column(values),
+                    values => values,
+                };
+                Value::dict(d.keys.cut(start, end), values)
+            }
             atom => atom.clone(),
         }
     }
 
-    /// Returns items by index; an index past the end gives a null.
+    /// Returns items by index; an index past the end gives a null. Like dictionaries picked from a list are a table.
     pub fn gather<I: Int>(&self, rows: &[I]) -> Value {
         match self {
-            Value::Vector(v) => v.items.gather(rows).into(),
+            Value::Vector(v) => Value::of_column(v.items.gather(rows).into()),
             Value::Table(t) => Value::table(t.rows(rows)),
             Value::Dict(d) => Value::dict(d.keys.gather(rows), d.values.gather(rows)),
             atom => Value::collapse(vec![atom.clone(); rows.len()]),
@@ -356,7 +362,8 @@ impl Value {
         (!columns.is_empty()).then(|| Value::table(Table::new(names.to_vec(), columns)))
     }
 
-    /// Returns a column of a table as a value. Like dictionaries are a table, which a column keeps as a list of its rows.
+    /// Returns a column of a table, or items picked from a list, as a value. Like dictionaries are a table, which a column
+    /// keeps as a list of its rows.
     pub fn of_column(column: Vector) -> Value {
         match &column.items {
             Items::List(l) if matches!(l.first(), Some(Value::Dict(_))) => Value::collapse(l.to_vec()),

@@ -100,8 +100,8 @@ fn row(i: &Value) -> Option<usize> {
 fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QError> {
     match i {
         Value::Vector(indices) => match &indices.items {
-            Items::Long(rows) => Ok(v.items.gather(rows).into()),
-            Items::Int(rows) => Ok(v.items.gather(rows).into()),
+            Items::Long(rows) => Ok(Value::of_column(v.items.gather(rows).into())),
+            Items::Int(rows) => Ok(Value::of_column(v.items.gather(rows).into())),
             Items::List(list) if list.is_empty() => Ok(v.items.cut(0, 0).into()),
             Items::List(_) => map(context, i, |c, item| {
                 c.enter()?;
@@ -109,7 +109,10 @@ fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QE
             }),
             // Chars count as bytes: the tables of a lexer have a place for each.
             Items::Char(text) => Ok(v.items.gather(&text.iter().map(|c| i64::from(*c)).collect::<Vec<_>>()).into()),
-            other => Ok(v.items.gather(&rows(other).ok_or(QError::named("type"))?).into()),
+            other => {
+                let rows = rows(other).ok_or(QError::named("type"))?;
+                Ok(Value::of_column(v.items.gather(&rows).into()))
+            }
         },
         Value::Dict(_) => map(context, i, |c, item| from_vector(c, v, &item)),
         Value::Null => Ok(v.clone().into()),
