@@ -177,6 +177,24 @@ fn gather<T: Clone, I: Int>(items: &[T], rows: &[I], missing: T) -> Vec<T> {
     out
 }
 
+/// The null in place of a value like this one: of an atom the null of its type, of a vector or table an empty one, of a general list a list of
+/// the nulls of its items.
+fn null_like(value: &Value) -> Value {
+    match value {
+        Value::Vector(Vector { items: Items::List(items), .. }) if !items.is_empty() && !budget::spend(items.len()) => {
+            let nulls = items.iter().map(null_like).collect();
+            Items::collapse(nulls).unwrap_or_else(|nulls| Items::List(nulls.into())).into()
+        }
+        Value::Vector(v) => Value::Vector(v.cut(0, 0)),
+        table @ Value::Table(_) => table.cut(0, 0),
+        Value::Dict(d) if d.keyed().is_some() => Value::dict(d.keys.cut(0, 0), d.values.cut(0, 0)),
+        // A namespace begins with the generic null. A list of functions gives it too: functions have no typed null.
+        Value::Null | Value::Func(_) => Value::Null,
+        atom if atom.is_atom() => Value::null_of(-atom.type_number()),
+        _ => Value::empty(),
+    }
+}
+
 impl Items {
     /// q's type number, 0 to 20.
     pub const fn type_number(&self) -> i8 {
@@ -294,15 +312,7 @@ impl Items {
     /// Value that an item past the end reads as.
     pub fn missing(&self) -> Value {
         match self {
-            Items::List(s) => match s.first() {
-                Some(Value::Vector(v)) => Value::Vector(v.cut(0, 0)),
-                Some(table @ Value::Table(_)) => table.cut(0, 0),
-                Some(Value::Dict(d)) if d.keyed().is_some() => Value::dict(d.keys.cut(0, 0), d.values.cut(0, 0)),
-                // A namespace begins with the generic null. A list of functions gives it too: functions have no typed null.
-                Some(Value::Null | Value::Func(_)) => Value::Null,
-                Some(atom) if atom.is_atom() => Value::null_of(-atom.type_number()),
-                _ => Value::empty(),
-            },
+            Items::List(s) => s.first().map_or_else(Value::empty, null_like),
             Items::Enum(domain, _) => Value::Enum(*domain, Sym::NULL),
             Items::Link(domain, _) => Value::Link(*domain, i64::NULL),
             simple => Value::null_of(simple.type_number()),
@@ -328,8 +338,10 @@ impl Items {
     pub fn gather<I: Int>(&self, rows: &[I]) -> Items {
         match self {
             Items::List(s) => {
-                let items = gather(s, rows, self.missing());
-                match Items::collapse(items) {
+                // The null of a long list costs as much as the list.
+                let is_past = |row: &I| usize::try_from(row.to_long()).map_or(true, |row| row >= s.len());
+                let missing = if rows.iter().any(is_past) { self.missing() } else { Value::empty() };
+                match Items::collapse(gather(s, rows, missing)) {
                     Ok(simple) => simple,
                     Err(items) => Items::List(items.into()),
                 }
