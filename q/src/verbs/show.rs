@@ -236,6 +236,10 @@ fn row_cells(row: &Value, wide: usize, style: Style, within: Aligning) -> Lines 
     match row {
         Value::Vector(Vector { items: Items::List(l), .. }) if within.level < MAX_ALIGNED => {
             let items = l.get(..wide).unwrap_or(l);
+            // A row of nothing but `()` is a matrix without columns.
+            if items.iter().all(is_empty_list) {
+                return vec![Vec::new(); items.len()];
+            }
             let cells = |row: &Value, wide| match within.left_bytes.get() {
                 0 => Lines::new(),
                 _ => row_cells(row, wide, style, inner),
