@@ -451,8 +451,31 @@ fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
     }
 }
 
+/// A byte or byte vector between byte vectors, as text between strings; `None` for other arguments.
+fn joined_bytes(context: &Context, x: &Value, y: &Value) -> std::result::Result<Option<Value>, QError> {
+    let by: &[u8] = match x {
+        Value::Byte(by) => std::slice::from_ref(by),
+        Value::Vector(Vector { items: Items::Byte(by), .. }) => by,
+        _ => return Ok(None),
+    };
+    let Value::Vector(Vector { items: Items::List(pieces), .. }) = y else { return Ok(None) };
+    let bytes = |piece| match piece {
+        &Value::Vector(Vector { items: Items::Byte(ref bytes), .. }) => Some(&bytes[..]),
+        _ => None,
+    };
+    let Some(pieces) = pieces.iter().map(bytes).collect::<Option<Vec<&[u8]>>>().filter(|all| !all.is_empty()) else {
+        return Ok(None);
+    };
+    let size = pieces.iter().map(|piece| piece.len().saturating_add(by.len())).fold(0, usize::saturating_add);
+    context.reserve(size.saturating_mul(2))?;
+    Ok(Some(Items::Byte(pieces.join(by).into()).into()))
+}
+
 /// `x sv y`: the inverse of `vs`.
 pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
+    if let Some(joined) = joined_bytes(context, &x, &y)? {
+        return Ok(joined);
+    }
     match (&x, &y) {
         (Value::Sym(s), _) if s.is_null() && y.as_symbols().is_some() => {
             let names: Vec<&[u8]> = y.as_symbols().unwrap_or_default().iter().map(|s| text(*s)).collect();
