@@ -2,6 +2,7 @@
 
 use crate::eval::{among, globals, suspend, trap};
 use crate::qsql;
+use crate::qsql::compile::outside;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame, Walk};
@@ -89,7 +90,7 @@ fn evaluated(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
             Some(column) => Ok(column),
             None => match globals::dotted(context, *name, |c, stem| scope::column(&mut c.scopes, stem))? {
                 Some(part) => Ok(part),
-                None => context.node(outer, frame),
+                None => outside(context, *name, outer, frame),
             },
         },
         Kind::Apply(f, arguments) => context.application(f, arguments, frame).map_err(|flow| placed(flow, f.at)),

@@ -4,11 +4,11 @@ use super::{Selected, within};
 use crate::runtime::context::Context;
 use crate::runtime::frame::{Frame, Walk};
 use crate::syntax::ast::{Kind, Node};
-use crate::syntax::prims;
+use crate::syntax::{prims, resolve};
 use crate::verbs::above::Evaluate;
 use crate::verbs::rowwise::RowWise;
 use columns::table::symbol::text;
-use columns::table::{Items, Value};
+use columns::table::{Items, Sym, Value};
 use std::sync::Arc;
 
 /// Whether an expression is row-wise: its value for a row depends on that row only. Such an argument of an aggregate is evaluated
@@ -25,6 +25,20 @@ fn is_row_wise(node: &Node) -> bool {
     }
 }
 
+/// Returns the value of a name that is no column. kdb+ keeps the phrases of a query as parse trees, whose names are those of the namespace
+/// that is current when the query runs: they come second, to those of the namespace that the text belongs to.
+pub(crate) fn outside(context: &mut Context, name: Sym, outer: &Node, frame: &mut Frame) -> Walk {
+    let Kind::Global(full) = outer.kind else { return context.node(outer, frame) };
+    if full == name || context.host.global(full).is_some() {
+        return context.node(outer, frame);
+    }
+    let current = resolve::qualify(name, context.host.namespace())?;
+    match context.host.global(current) {
+        Some(_) => Ok(context.global(current).map_err(|e| e.place(outer.at))?),
+        None => context.node(outer, frame),
+    }
+}
+
 /// Returns the value of a node that is the same for all rows: an atom, or a name that is not a column.
 pub(super) fn atom(context: &mut Context, node: &Node, selected: &Selected, frame: &mut Frame) -> Walk<Option<Value>> {
     let value = match &node.kind {
@@ -32,7 +46,7 @@ pub(super) fn atom(context: &mut Context, node: &Node, selected: &Selected, fram
         Kind::Local(_) | Kind::Global(_) | Kind::Name(_) => context.node(node, frame)?,
         Kind::Column(name, outer) if selected.table.column(*name).is_none() => match outer.kind {
             Kind::Local(_) | Kind::Global(_) | Kind::Name(_) if text(*name) != b"i" && !text(*name).contains(&b'.') => {
-                context.node(outer, frame)?
+                outside(context, *name, outer, frame)?
             }
             _ => return Ok(None),
         },

@@ -41,7 +41,9 @@ pub(super) fn indexed(
         Kind::Const(value) => value.clone(),
         Kind::Local(_) | Kind::Global(_) | Kind::Name(_) => context.node(y, frame)?,
         Kind::Column(name, outer) if table.column(*name).is_none() => match outer.kind {
-            Kind::Local(_) | Kind::Global(_) | Kind::Name(_) if text(*name) != b"i" => context.node(outer, frame)?,
+            Kind::Local(_) | Kind::Global(_) | Kind::Name(_) if text(*name) != b"i" => {
+                super::compile::outside(context, *name, outer, frame)?
+            }
             _ => return Ok(None),
         },
         _ => return Ok(None),

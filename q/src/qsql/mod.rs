@@ -2,7 +2,7 @@
 //! else over column vectors.
 
 mod by_group;
-mod compile;
+pub(crate) mod compile;
 mod entries;
 mod filter;
 mod groups;
