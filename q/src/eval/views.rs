@@ -174,7 +174,8 @@ pub(crate) fn text_of(context: &mut Context, x: Value) -> Result {
             Function::View(lambda) => Ok(Value::chars(&lambda.source[..])),
             _ => Err(QError::named("view")),
         },
-        _ => Err(QError::signal(text(name))),
+        Some(_) => Err(type_error()),
+        None => Err(QError::signal(text(name))),
     }
 }
 

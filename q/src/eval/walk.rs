@@ -184,7 +184,7 @@ impl Context<'_> {
                 Err(trap::signalled(&signal, node.at).into())
             }
             Kind::View(name, source) => {
-                let view = crate::eval::views::view(Arc::clone(source), self.host.namespace())?;
+                let view = crate::eval::views::view(Arc::clone(source), Sym::NULL)?;
                 // The name may be a keyword, as in kdb+'s own `sp.q`; the keyword keeps its meaning.
                 self.host.assign(*name, view)?;
                 Ok(Value::Null)

@@ -508,11 +508,12 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `:[name;y]` and `:[name i;y]` assign, as `name:y` and `name[i]:y` do.
+/// `:[name;y]` and `:[name i;y]` assign, as `name:y` and `name[i]:y` do; `::[name;y]` assigns a global, and defines no view.
 fn bracket_assignment(node: Node) -> Node {
     let Kind::Apply(f, arguments) = &node.kind else { return node };
     let [Some(place), Some(value)] = &arguments[..] else { return node };
-    if !matches!(&f.kind, Kind::Const(f) if prims::is_glyph(f, ":")) {
+    let global = matches!(f.kind, Kind::Const(Value::Null));
+    if !global && !matches!(&f.kind, Kind::Const(f) if prims::is_glyph(f, ":")) {
         return node;
     }
     let (target, indices) = match &place.kind {
@@ -520,7 +521,7 @@ fn bracket_assignment(node: Node) -> Node {
         Kind::Apply(name, indices) if matches!(name.kind, Kind::Name(_)) => ((**name).clone(), indices.clone()),
         _ => return node,
     };
-    let assign = Assign { target, global: false, indices, through: None, value: value.clone(), pattern: false };
+    let assign = Assign { target, global, indices, through: None, value: value.clone(), pattern: false };
     Node::new(node.at as usize, Kind::Assign(Box::new(assign)))
 }
 

@@ -203,10 +203,8 @@ impl Scope {
                 assign.indices.iter_mut().flatten().try_for_each(|i| self.resolve(i))?;
                 self.resolve(&mut assign.value)
             }
-            Kind::View(name, _) => {
-                *name = qualify(*name, self.namespace)?;
-                Ok(())
-            }
+            // Like kdb+, views and what they read are in the root, whatever the namespace of the text.
+            Kind::View(..) => Ok(()),
             // In a template `$` with three arguments is the binary operator: `'rank`.
             Kind::Cond(parts) if self.in_query > 0 => {
                 let at = node.at as usize;

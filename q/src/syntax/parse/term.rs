@@ -206,11 +206,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `name::expressions` as the whole text defines a view.
+    /// `name::expressions` as the whole text defines a view. After a blank it assigns, as within a function.
     pub(super) fn view(&mut self) -> Result<Option<Node>, QError> {
         let (Token::Name(name), Token::Glyph("::"), false) = (self.peek(), self.peek_after(), self.is_k) else {
             return Ok(None);
         };
+        if self.position() > 0 {
+            return Ok(None);
+        }
         let is_word = *name == resolve::WORD;
         let (name, at, before) = (symbol(name)?, self.position(), self.at);
         self.advance();
