@@ -1,9 +1,10 @@
-//! The locals that the symbols of a functional query name.
+//! What an application says of itself by its nodes: the locals that the symbols of a functional query name, and operators with one operand.
 
 use crate::runtime::context::Context;
 use crate::runtime::frame::Frame;
 use crate::syntax::ast::{Kind, Node};
 use crate::syntax::{lambda, prims};
+use crate::verbs::function::valence;
 use columns::table::function::Function;
 use columns::table::{Sym, Value};
 
@@ -29,4 +30,11 @@ pub(super) fn among(context: &Context, f: &Node, arguments: usize, frame: &Frame
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether an application is an operator with its left operand alone, `1+`: a projection of one argument, where `+[1;]` has two.
+pub(super) fn is_left_operand(f: &Node, arguments: &[Option<Node>], called: &Value) -> bool {
+    let [Some(x), None] = arguments else { return false };
+    let is_binary = matches!(called, Value::Func(f) if matches!(**f, Function::Primitive(_)));
+    is_binary && valence(called) == 2 && x.at < f.at
 }

@@ -6,11 +6,12 @@ use crate::runtime::context::{Context, Running, RunningCode};
 use crate::runtime::error::{Locals, QError, Scope};
 use crate::runtime::frame::{Flow, Frame, Walk};
 use crate::runtime::host::{self, Resume};
+use crate::runtime::limits::made;
 use crate::runtime::settings;
 use crate::syntax::ast::{Kind, Node};
 use crate::syntax::lambda;
 use crate::verbs::above::Evaluate;
-use crate::verbs::function::is_elided;
+use crate::verbs::function::{is_elided, project};
 use crate::verbs::{arith, call, trace};
 use columns::table::function::Function;
 use columns::table::{Sym, Value};
@@ -29,6 +30,10 @@ pub(super) fn application(context: &mut Context, f: &Node, arguments: &[Option<N
     }
     given.reverse();
     let called = context.callee(f, frame)?;
+    if among::is_left_operand(f, arguments, &called) {
+        given.truncate(1);
+        return Ok(made(project(called, given))?);
+    }
     context.among = among::among(context, f, given.len(), frame);
     swap_locals(context, frame);
     let result = match (&f.kind, &given[..]) {

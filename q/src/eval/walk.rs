@@ -247,6 +247,10 @@ impl Context<'_> {
                 }
                 given.reverse();
                 let called = self.callee(f, frame)?;
+                if among::is_left_operand(f, arguments, &called) {
+                    given.truncate(1);
+                    return Ok(made(project(called, given))?);
+                }
                 self.among = among::among(self, f, given.len(), frame);
                 let result = self.apply_holes(&called, given);
                 self.among = Vec::new();
@@ -481,7 +485,7 @@ impl Context<'_> {
                 held.push(if is_hole(node) { None } else { Some(self.node(node, frame)?) });
             }
             held.reverse();
-            let with_names = project(prims::glyph("!"), vec![Some(Value::symbols(names)), None]);
+            let with_names = project(prims::glyph("!"), vec![Some(Value::symbols(names))]);
             let parts = vec![with_names, project(prims::glyph("enlist"), held)];
             return Ok(Value::func(Function::Composition(parts)));
         }

@@ -342,10 +342,11 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
         Kind::Local(_) => Err(QError::named("nyi")),
         Kind::Apply(f, arguments) => {
             let mut out = vec![from_node(f)?];
-            // An infix operator without right operand is written with its left operand only; a derived function is not, because `f/` with one
-            // argument folds.
+            // An infix operator without right operand is written with its left operand only, as `+[1;]` is not. Nor is a derived function, because
+            // `f/` with one argument folds.
             let written = match (&f.kind, &arguments[..]) {
-                (Kind::Const(f), [Some(_), None]) if prims::is_infix(f) || matches!(f, Value::Null) => 1,
+                (Kind::Const(name), [Some(x), None]) if prims::is_infix(name) && x.at < f.at => 1,
+                (Kind::Const(Value::Null), [Some(_), None]) => 1,
                 _ => arguments.len(),
             };
             for argument in arguments.iter().take(written) {

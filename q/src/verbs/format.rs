@@ -409,13 +409,7 @@ fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
         Function::Projection { function, arguments } => {
             write(function, precision, out)?;
             out.put(b"[")?;
-            // What the end of a lambda's arguments leaves out is written, `{x+y}[1;]`; `1+` shows as +[1].
-            let is_lambda = matches!(function, Value::Func(f) if matches!(**f, Function::Lambda(_)));
-            let written = match arguments.iter().rposition(Option::is_some) {
-                Some(last) if !is_lambda => last + 1,
-                _ => arguments.len(),
-            };
-            for (i, argument) in arguments.iter().take(written).enumerate() {
+            for (i, argument) in arguments.iter().enumerate() {
                 if i > 0 {
                     out.put(b";")?;
                 }
