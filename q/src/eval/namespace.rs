@@ -106,7 +106,7 @@ fn delete(context: &mut Context, name: Sym) -> Result<(), QError> {
 
 /// `` delete a,b from `.n ``: deletes names of a namespace, which remains when it holds no more.
 pub(crate) fn delete_names(context: &mut Context, space: Sym, names: &[Sym]) -> Result<(), QError> {
-    let is_root = text(space) == b"." || space == Sym::NULL;
+    let is_root = text(space) == b".";
     for name in names {
         let full = if is_root { *name } else { crate::syntax::resolve::qualify(*name, space)? };
         delete(context, full)?;

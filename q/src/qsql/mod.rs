@@ -168,6 +168,8 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
             }
             Ok(Some(rest))
         }
+        // The null symbol lists the namespaces, and is none of them.
+        (None, Value::Sym(space)) if *space == Sym::NULL => Err(QError::named("type")),
         (None, Value::Sym(space)) if context.namespace(*space).is_some() => {
             context.delete_names(*space, &names(&query.columns)?)?;
             Ok(Some(from.clone()))
