@@ -153,7 +153,7 @@ pub(crate) fn listed(context: &mut Context, space: Sym, pending: bool) -> Result
         }
     }
     found.sort_by_key(|n| text(*n));
-    let attr = if pending { Attr::None } else { Attr::Sorted };
+    let attr = if pending || found.is_empty() { Attr::None } else { Attr::Sorted };
     Ok(Vector { attr, items: Items::Sym(found.into()) }.into())
 }
 
