@@ -104,6 +104,12 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
                         Lookup::new(v)?.each(context, &y, &Value::longs, &|c, item| find_in(c, x.clone(), item))
                     }
                 },
+                // Atoms and lists among one another, the first of them an atom: no search of vectors.
+                Value::Vector(Vector { items: Items::List(l), .. })
+                    if !deep && l.first().is_some_and(Value::is_atom) && !l.iter().all(Value::is_atom) =>
+                {
+                    Err(type_error())
+                }
                 Value::Vector(_) if !deep => match together(context, &y, |c, all| find_in(c, x.clone(), all))? {
                     Some(found) => Ok(found),
                     None => map(context, &y, |c, item| find_in(c, x.clone(), item)),
