@@ -97,6 +97,10 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
     let mut columns = Vec::with_capacity(values.len());
     for value in values {
         let column = match (many, value.is_scalar()) {
+            // Like dictionaries in a list are a table: here one of each row.
+            (true, false) if matches!(&value, Value::Table(t) if !one_row && t.count() == rows) => {
+                Items::List(value.items().into()).into()
+            }
             (true, false) => value,
             (true, true) => Value::collapse(vec![value; rows]),
             // `Value::collapse` would make a table of a list with one dictionary. The column must hold the dictionary itself.
