@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const ROWS: usize = 100;
 const APPENDS: usize = 600;
 
-#[test]
-fn a_query_in_steps_takes_whole_appends_only() {
-    let folder = std::env::temp_dir().join(format!("elastick-q-partitions-{}", std::process::id()));
+/// Evaluates a number again and again while rows of `table` are appended to a partition; returns the numbers. `DIR` in the text is the database's
+/// directory.
+fn counts_during_appends(name: &str, table: &str, text: &str) -> Vec<usize> {
+    let folder = std::env::temp_dir().join(format!("elastick-q-{name}-{}", std::process::id()));
     let directory = folder.display();
     let line = |session: &mut Session, text: &str| {
         let value = eval_line(session, text.as_bytes(), &Limits::default());
@@ -18,16 +19,16 @@ fn a_query_in_steps_takes_whole_appends_only() {
             .map(|(value, _)| one_line(&value))
             .map_err(|e| format!("{}: {}", String::from_utf8_lossy(&e.name), e.detail))
     };
-    let rows = format!("([]s:`sym${ROWS}#`a`b`b`b`b`b`b`b`b`b;k:til {ROWS};p:{ROWS}#1 2f)");
     let mut writer = Session::console(Start::default(), None);
     for text in [
         "sym:`a`b".to_owned(),
         format!("(`$\":{directory}/sym\")set sym"),
-        format!("(`$\":{directory}/2024.01.01/t/\")set {rows}"),
-        format!("x:{rows}"),
+        format!("(`$\":{directory}/2024.01.01/t/\")set {table}"),
+        format!("x:{table}"),
     ] {
         line(&mut writer, &text).expect("a database");
     }
+    let text = text.replace("DIR", &directory.to_string());
     let is_over = AtomicBool::new(false);
     let counts: Vec<usize> = std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -35,8 +36,7 @@ fn a_query_in_steps_takes_whole_appends_only() {
             line(&mut reader, &format!(".Q.lo[`$\":{directory}\";0b;0b]")).expect("the database");
             let mut counts = Vec::new();
             while !is_over.load(Ordering::Acquire) {
-                let text = "exec count each(k;p)from select k,p from t where date=2024.01.01,s=`a";
-                let count = line(&mut reader, &format!("first distinct {text}")).expect("rows");
+                let count = line(&mut reader, &text).expect("rows");
                 counts.push(String::from_utf8_lossy(&count).parse().expect("a number"));
             }
             counts
@@ -49,6 +49,33 @@ fn a_query_in_steps_takes_whole_appends_only() {
     });
     std::fs::remove_dir_all(&folder).expect("the files of this test");
     println!("{} queries", counts.len());
-    assert!(counts.iter().all(|count| count % (ROWS / 10) == 0), "{counts:?}");
-    assert!(counts.is_sorted(), "{counts:?}");
+    counts
+}
+
+#[test]
+fn a_query_in_steps_takes_whole_appends_only() {
+    let rows = format!("([]s:`sym${ROWS}#`a`b`b`b`b`b`b`b`b`b;k:til {ROWS};p:{ROWS}#1 2f)");
+    for (name, from) in [("parted", "t where date=2024.01.01,"), ("path", "get[`$\":DIR/2024.01.01/t\"]where ")] {
+        let text = format!("first distinct exec count each(k;p)from select k,p from {from}s=`a");
+        let counts = counts_during_appends(name, &rows, &text);
+        assert!(counts.iter().all(|count| count % (ROWS / 10) == 0), "{counts:?}");
+        assert!(counts.is_sorted(), "{counts:?}");
+    }
+}
+
+#[test]
+fn a_column_read_alone_takes_whole_appends_only() {
+    let rows = format!("([]c:{ROWS}#(\"one\";\"some more\";\"\";\"end\"))");
+    let item = "{$[all(count each x)=count[x]#3 9 0 3;count x;'torn]}";
+    for (name, read) in [
+        ("strings", "exec c from t where date=2024.01.01"),
+        ("strings-path", "exec c from`$\":DIR/2024.01.01/t\""),
+        ("strings-file", "get`$\":DIR/2024.01.01/t/c\""),
+        ("strings-counted", "til exec count i from t"),
+    ] {
+        let item = if name == "strings-counted" { "count" } else { item };
+        let counts = counts_during_appends(name, &rows, &format!("{item} {read}"));
+        assert!(counts.iter().all(|count| count % ROWS == 0), "{name}: {counts:?}");
+        assert!(counts.is_sorted(), "{name}: {counts:?}");
+    }
 }

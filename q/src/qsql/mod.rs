@@ -3,6 +3,7 @@
 
 mod by_group;
 pub(crate) mod compile;
+mod counted;
 mod entries;
 mod filter;
 mod groups;
@@ -10,6 +11,8 @@ mod indexed;
 mod keys;
 mod parted;
 pub mod restrict;
+mod splayed;
+mod steps;
 pub(crate) mod tree;
 mod update;
 
@@ -82,7 +85,7 @@ fn within<T>(
 
 /// Runs a query.
 pub(crate) fn template(context: &mut Context, query: &Query, frame: &mut Frame) -> Walk<Value> {
-    let from = context.node(&query.from, frame)?;
+    let from = splayed::from(context, query, frame)?;
     let found = match &from {
         Value::Sym(name) => Value::Sym(tables::located(context, *name)?),
         held => held.clone(),
@@ -111,11 +114,18 @@ fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) ->
     if let Some((columns, atoms)) = entries::entries(context, &from)? {
         return entries::over_entries(context, query, from, columns, atoms, frame);
     }
-    let (table, keys) = tables::flat(context, &from)?;
-    if table.count() > u32::MAX as usize {
-        return Err(QError::with("limit", "more than 4294967295 rows").into());
-    }
-    let mut selected = filter(context, table, &query.filters, frame)?;
+    let (mut selected, keys) = match splayed::part(context, query, &from)? {
+        Some(part) if splayed::only_counts(query, &part) => {
+            let rows = part.count(context)?;
+            return counted::counted(context, query, rows, frame);
+        }
+        Some(part) => (splayed::selected(context, query, &part, frame)?, 0),
+        None => {
+            let (table, keys) = tables::flat(context, &from)?;
+            check_rows(table.count())?;
+            (filter(context, table, &query.filters, frame)?, keys)
+        }
+    };
     let result = match query.verb {
         Verb::Select => {
             let plain = query.columns.is_empty() && query.by.is_none();
@@ -145,6 +155,14 @@ fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) ->
             Ok(from)
         }
         _ => Ok(result),
+    }
+}
+
+/// Rows are numbered with 32 bits.
+fn check_rows(count: usize) -> Result<(), QError> {
+    match u32::try_from(count) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(QError::with("limit", "more than 4294967295 rows")),
     }
 }
 

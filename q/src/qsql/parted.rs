@@ -4,37 +4,18 @@
 
 use crate::io::files::database;
 use crate::io::files::database::Partitions;
+use crate::qsql::counted;
+use crate::qsql::steps::{Reading, columns_of, row_numbers, uses_numbers};
 use crate::qsql::{self, Selected};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame, Walk};
 use crate::syntax::ast::{Kind, Node, Query, Verb};
-use crate::syntax::{prims, resolve};
+use crate::syntax::prims;
 use crate::verbs::attributes::mark_sorted;
 use crate::verbs::{find, rows, shape};
-use columns::table::symbol::text;
-use columns::table::{Items, Sym, Table, Value, Vector};
+use columns::table::{Sym, Table, Value};
 use std::sync::Arc;
-
-/// Returns the columns that expressions use, also as the head of `column.part`, and the names that have such a part.
-fn columns_of<'n>(nodes: impl Iterator<Item = &'n Node>) -> (Vec<Sym>, Vec<Sym>) {
-    let (mut found, mut dotted) = (Vec::new(), Vec::new());
-    for node in nodes {
-        resolve::walk(node, &mut |n| {
-            if let Kind::Column(name, _) = n.kind {
-                let stem = text(name).split(|c| *c == b'.').next().unwrap_or_default();
-                let stem = crate::runtime::values::symbol(stem).unwrap_or(name);
-                if !found.contains(&stem) {
-                    found.push(stem);
-                }
-                if stem != name && !dotted.contains(&name) {
-                    dotted.push(name);
-                }
-            }
-        });
-    }
-    (found, dotted)
-}
 
 /// Whether an expression has one value for any number of rows.
 fn aggregates(node: &Node) -> bool {
@@ -80,21 +61,44 @@ pub(crate) fn template(
     let named = query.columns.iter().chain(by).map(|(_, node)| node);
     let (needed, dotted) = columns_of(named.chain(filters));
     let all = query.columns.is_empty();
-    let numbers = needed.iter().any(|n| text(*n) == b"i") && !all;
+    let numbers = uses_numbers(&needed) && !all;
     let by_field = query.verb == Verb::Select && !query.distinct && !all && is_by_field(&parts, by)?;
     let whole =
         !by_field && (query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node)));
-    let needed = if all { columns } else { needed };
-    let reading = Reading { parts: &parts, table, filters, needed, dotted, numbers };
+    // Of these the heads of the partitions' columns have the numbers.
+    let counts = filters.is_empty()
+        && !uses_numbers(&columns)
+        && counted::only_counts(query)
+        && (query.by.is_none() || by_field && by.len() == 1);
+    if counts && query.by.is_none() {
+        let mut rows = 0usize;
+        for index in chosen {
+            rows = rows.saturating_add(parts.part(context, index, table)?.count(context)?);
+        }
+        return counted::counted(context, query, rows, frame);
+    }
+    let together = whole || query.verb == Verb::Exec;
+    let needed = if all { [&[parts.field], &columns[..]].concat() } else { needed };
+    let reading = Reading { filters, needed, numbers };
+    let mut rows_of = Rows { parts: &parts, table, reading, dotted: &dotted, links: None };
     let mut left: Vec<Table> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
     for index in chosen {
-        let selected = reading.selected(context, index, frame)?;
-        if whole || all || query.verb == Verb::Exec {
+        if counts {
+            let count = parts.part(context, index, table)?.count(context)?;
+            if count > 0 {
+                let one = Table::new(vec![parts.field], vec![parts.values.cut(index, index.saturating_add(1))]);
+                let query = counted::with_count(query, count)?;
+                results.push(qsql::select(context, &query, &Selected::whole(Arc::new(one)), frame)?);
+            }
+            continue;
+        }
+        let selected = rows_of.selected(context, index, frame)?;
+        if together || all {
             let mut rows = selected.all(context)?;
             if all {
                 // What links refer to serves the clauses only.
-                let own = rows.names.iter().take_while(|name| !reading.dotted.contains(name)).count();
+                let own = rows.names.iter().take_while(|name| !dotted.contains(name)).count();
                 rows.names.truncate(own);
                 rows.columns.truncate(own);
             }
@@ -118,11 +122,11 @@ pub(crate) fn template(
     if left.is_empty() {
         let mut none = parts.head(context, table, 0)?;
         if let (Some(last), false) = (parts.values.len().checked_sub(1), all) {
-            parts.follow(context, last, &mut none, &reading.dotted)?;
+            parts.follow(context, last, &mut none, &dotted)?;
         }
         if numbers {
             none.names.push(prims::name("i"));
-            none.columns.push(database::row_numbers(0));
+            none.columns.push(row_numbers(0));
         }
         left.push(none);
     }
@@ -137,42 +141,37 @@ pub(crate) fn template(
     }
 }
 
-/// What a query reads of each partition.
-struct Reading<'q> {
+/// Reads partitions of a table.
+struct Rows<'q> {
     parts: &'q Partitions,
     table: Sym,
-    filters: &'q [Node],
-    needed: Vec<Sym>,
-    /// Names such as `link.price`: columns that links refer to.
-    dotted: Vec<Sym>,
-    /// Whether the query uses `i`, the rows' numbers in their partition.
-    numbers: bool,
+    reading: Reading<'q>,
+    /// Names such as `link.price` and `time.minute`.
+    dotted: &'q [Sym],
+    /// Those that are columns of a table to which a link refers, once a partition has told.
+    links: Option<Vec<Sym>>,
 }
 
-impl Reading<'_> {
+impl Rows<'_> {
     /// Reads the rows of a partition that the clauses select.
-    fn selected(&self, context: &mut Context, index: usize, frame: &mut Frame) -> Walk<Selected> {
-        let Reading { parts, table, filters, needed, dotted, numbers } = self;
-        let add_numbers = |held: &mut Table, rows: &dyn Fn() -> Vector| {
-            if *numbers {
-                held.names.push(prims::name("i"));
-                held.columns.push(rows());
-            }
+    fn selected(&mut self, context: &mut Context, index: usize, frame: &mut Frame) -> Walk<Selected> {
+        let Rows { parts, table, reading, dotted, links } = self;
+        let part = parts.part(context, index, *table)?;
+        let links = match links {
+            Some(links) => links,
+            None => links.insert(parts.links(context, &part, dotted)?),
         };
-        if filters.is_empty() || !dotted.is_empty() {
-            let mut held = parts.read(context, index, *table, Some(needed))?;
-            let rows = held.count();
-            add_numbers(&mut held, &|| database::row_numbers(rows));
-            parts.follow(context, index, &mut held, dotted)?;
-            return qsql::filter(context, Arc::new(held), filters, frame);
+        if links.is_empty() {
+            return reading.selected(context, &part, frame);
         }
-        // Read the columns of the where-clauses and filter; then read the selected rows of the other columns.
-        let (in_clauses, _) = columns_of(filters.iter());
-        let held = Arc::new(parts.read(context, index, *table, Some(&in_clauses))?);
-        let rows = qsql::filter(context, Arc::clone(&held), filters, frame)?.into_rows();
-        let mut table = parts.read_rows(context, index, *table, needed, (&held, &rows))?;
-        add_numbers(&mut table, &|| Items::Long(rows.iter().map(|row| i64::from(*row)).collect()).into());
-        Ok(Selected::whole(Arc::new(table)))
+        // A link holds rows of another table.
+        let (mut held, rows) = part.columns(context, Some(&reading.needed))?;
+        if reading.numbers && held.column(prims::name("i")).is_none() {
+            held.names.push(prims::name("i"));
+            held.columns.push(row_numbers(rows));
+        }
+        parts.follow(context, index, &mut held, links)?;
+        qsql::filter(context, Arc::new(held), reading.filters, frame)
     }
 }
 

@@ -1,10 +1,9 @@
 //! Databases on disk: loading with `\l`, partitions and segments, and access to tables that stay on disk.
 
-use super::stored_rows::StoredRows;
-use super::{grow, head, kept, layout, refused, splayed};
+use super::folder::{Part, splayed_of};
+use super::{kept, refused, splayed};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::gather;
 use crate::runtime::paths::is_path;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
@@ -212,53 +211,6 @@ pub(crate) struct Partitions {
     columns: Option<Vec<Sym>>,
 }
 
-/// Items of a column at these rows, which ascend, where another one, `read`, had `count` rows. Of a column of fixed width only what is between the
-/// first and the last is read.
-///
-/// # Errors
-/// `length` for a column with another number of rows, unless `read` has grown too; those of reading.
-fn column_rows(
-    context: &mut Context,
-    folder: &Path,
-    (name, read): (Sym, Sym),
-    count: usize,
-    rows: &[u32],
-) -> Held<Items> {
-    let path = super::name_path(folder, name);
-    let range = match (rows.first(), rows.last()) {
-        (Some(first), Some(last)) => *first as usize..(*last as usize).saturating_add(1),
-        _ => 0..0,
-    };
-    let stored = StoredRows::open(context, &path).map_err(|error| head::located(&path, error))?;
-    let (found, items) = match stored {
-        Some(stored) if range.end <= stored.count() => {
-            let found = stored.count();
-            (found, stored.read(context, range.clone()).map_err(|error| head::located(&path, error))?.items)
-        }
-        _ => {
-            let all = layout::read_column(context, &path)?.into_vector().ok_or_else(type_error)?;
-            (all.len(), all.items.cut(range.start, range.end.min(all.len())))
-        }
-    };
-    let has_grown = |context: &mut Context| -> Held<bool> {
-        let read = super::name_path(folder, read);
-        Ok(match StoredRows::open(context, &read)? {
-            Some(read) => read.count() >= found,
-            None => layout::read_column(context, &read)?.count() >= found,
-        })
-    };
-    // While rows are appended, some columns have them already.
-    if found < count || found > count && !grow::is_appending(folder) && !has_grown(context)? {
-        let reason = format!("{} has {found} rows, other columns {count}", path.display());
-        return Err(QError::with("length", reason));
-    }
-    if items.len() == rows.len() {
-        return Ok(items);
-    }
-    let rows: Vec<u32> = rows.iter().map(|row| row.saturating_sub(range.start as u32)).collect();
-    gather::items(&context.allowance, &items, &rows)
-}
-
 /// Returns `.Q.pf`, `.Q.pv` and `.Q.pd` if `table` is listed in `.Q.pt`.
 pub(crate) fn partitions_of(context: &mut Context, table: Sym) -> Held<Partitions> {
     let unknown = || QError::signal(text(table));
@@ -280,114 +232,21 @@ impl Partitions {
         Ok(partition_folder(&root, &self.values.items.get(index)).join(std::ffi::OsStr::from_bytes(text(table))))
     }
 
+    /// A partition of a table: the partition field, then its columns. A column that is missing is an error when it is read, as in kdb+: a table has
+    /// the same columns in all partitions.
+    pub fn part(&self, context: &mut Context, index: usize, table: Sym) -> Held<Part> {
+        let folder = self.folder(context, index, table)?;
+        let stand_in = if folder.exists() { None } else { self.stand_in(context, table)? };
+        let part = match stand_in {
+            Some(table) => Part::in_memory(table, self.field),
+            None => Part::splayed(context, folder, self.columns.clone())?,
+        };
+        Ok(part.with_field(self.field, self.values.items.get(index)))
+    }
+
     /// Returns one partition of a table: the partition field, then the columns in `needed` (`None` for all).
     pub fn read(&self, context: &mut Context, index: usize, table: Sym, needed: Option<&[Sym]>) -> Held<Table> {
-        let (mut held, rows) = self.found(context, index, table, needed)?;
-        self.add_field(index, &mut held, rows);
-        Ok(held)
-    }
-
-    /// Columns of a partition, and its number of rows.
-    fn found(&self, context: &mut Context, index: usize, table: Sym, needed: Option<&[Sym]>) -> Held<(Table, usize)> {
-        context.tick()?;
-        let folder = self.folder(context, index, table)?;
-        let stand_in = if folder.exists() { None } else { self.stand_in(context, table)? };
-        let (held, rows) = match stand_in {
-            Some(table) => {
-                let rows = table.count();
-                let is_needed = |name: &Sym| needed.is_none_or(|needed| needed.contains(name));
-                let (names, columns) =
-                    table.names.into_iter().zip(table.columns).filter(|(name, _)| is_needed(name)).unzip();
-                (Table::new(names, columns), rows)
-            }
-            None => self.stored(context, &folder, needed)?,
-        };
-        if held.columns.iter().any(|c| c.len() != rows) {
-            return Err(QError::named("length"));
-        }
-        Ok((held, rows))
-    }
-
-    /// Puts the partition field before the columns of so many rows.
-    fn add_field(&self, index: usize, held: &mut Table, rows: usize) {
-        if held.column(self.field).is_none() {
-            held.names.insert(0, self.field);
-            held.columns.insert(0, self.values.items.get(index).to_items().filled(rows).into());
-        }
-    }
-
-    /// Returns as [`Partitions::read`] some rows of a partition, in ascending order. `held` has columns of all rows, which are not read again.
-    pub fn read_rows(
-        &self,
-        context: &mut Context,
-        index: usize,
-        table: Sym,
-        needed: &[Sym],
-        (held, rows): (&Table, &[u32]),
-    ) -> Held<Table> {
-        context.tick()?;
-        let folder = self.folder(context, index, table)?;
-        let stand_in = if folder.exists() { None } else { self.stand_in(context, table)? };
-        let names = match &stand_in {
-            Some(table) => table.names.clone(),
-            None => self.names(context, &folder)?,
-        };
-        // A column of which all rows were read says whether others have more by now.
-        let read = names.iter().find(|name| held.column(**name).is_some()).or(names.first()).copied();
-        let mut out = Table::new(Vec::new(), Vec::new());
-        for name in names.into_iter().filter(|name| needed.contains(name)) {
-            let known = held.column(name).or_else(|| stand_in.as_ref().and_then(|table| table.column(name)));
-            let items = match (known, read) {
-                (Some(column), _) => gather::items(&context.allowance, &column.items, rows)?,
-                (None, Some(read)) => column_rows(context, &folder, (name, read), held.count(), rows)?,
-                (None, None) => continue,
-            };
-            out.names.push(name);
-            out.columns.push(items.into());
-        }
-        self.add_field(index, &mut out, rows.len());
-        Ok(out)
-    }
-
-    /// Columns of a partition, which are those of the table.
-    fn names(&self, context: &mut Context, folder: &Path) -> Held<Vec<Sym>> {
-        match &self.columns {
-            Some(columns) => Ok(columns.clone()),
-            None => super::column_names(context, folder),
-        }
-    }
-
-    /// Columns of a partition from their files, and the number of rows. A column that is missing is an error, as in kdb+: a table has the same
-    /// columns in all partitions.
-    fn stored(&self, context: &mut Context, folder: &Path, needed: Option<&[Sym]>) -> Held<(Table, usize)> {
-        let names = self.names(context, folder)?;
-        let is_needed = |n: &Sym| needed.is_none_or(|w| w.contains(n));
-        // A query that needs no column still needs the number of rows: the head of one column has it, or else the column is read.
-        let wanted: Vec<Sym> = match names.iter().copied().filter(is_needed).collect::<Vec<_>>() {
-            none if none.is_empty() => {
-                let first = names.into_iter().take(1).collect::<Vec<_>>();
-                if let (false, Some(name)) = (grow::is_appending(folder), first.first())
-                    && let Some(stored) = StoredRows::open(context, &super::name_path(folder, *name))?
-                    && stored.is_exact()
-                {
-                    return Ok((Table::new(Vec::new(), Vec::new()), stored.count()));
-                }
-                first
-            }
-            some => some,
-        };
-        let mut columns = Vec::with_capacity(wanted.len());
-        for column in &wanted {
-            columns.push(
-                layout::read_column(context, &super::name_path(folder, *column))?
-                    .into_vector()
-                    .ok_or_else(type_error)?,
-            );
-        }
-        let mut table = Table::new(wanted, columns);
-        kept::even(context, folder, &mut table)?;
-        let rows = table.count();
-        Ok((table, rows))
+        Ok(self.part(context, index, table)?.columns(context, needed)?.0)
     }
 
     /// The table in `.Q.vp` that replaces one missing from a partition.
@@ -403,10 +262,19 @@ impl Partitions {
     /// Returns the first rows of the latest partition, with the attributes of its columns.
     pub fn head(&self, context: &mut Context, table: Sym, rows: usize) -> Held<Table> {
         let last = self.values.len().checked_sub(1).ok_or_else(|| QError::signal(text(table)))?;
-        Ok(self.read(context, last, table, None)?.map(|c| {
-            let head = c.cut(0, rows.min(c.len()));
-            Vector { attr: c.attr, items: head.items }
-        }))
+        self.part(context, last, table)?.first(context, None, rows)
+    }
+
+    /// Which of these names, such as `link.price` and `time.minute`, are columns that links refer to.
+    pub fn links(&self, context: &mut Context, part: &Part, dotted: &[Sym]) -> Held<Vec<Sym>> {
+        let stem = |name: &Sym| symbol(text(*name).split(|c| *c == b'.').next().unwrap_or_default());
+        let stems = dotted.iter().map(stem).collect::<Held<Vec<Sym>>>()?;
+        if stems.is_empty() {
+            return Ok(Vec::new());
+        }
+        let none = part.first(context, Some(&stems), 0)?;
+        let is_link = |stem: &Sym| none.column(*stem).is_some_and(|c| matches!(c.items, Items::Link(..)));
+        Ok(dotted.iter().zip(&stems).filter(|(_, stem)| is_link(stem)).map(|(name, _)| *name).collect())
     }
 
     /// Adds to the rows of a partition the columns that its links refer to, such as `link.price`: a link holds row numbers of a
@@ -436,7 +304,7 @@ impl Partitions {
     pub fn counts(&self, context: &mut Context, table: Sym) -> Held<Vec<i64>> {
         let mut counts = Vec::with_capacity(self.values.len());
         for index in 0..self.values.len() {
-            counts.push(self.found(context, index, table, Some(&[]))?.1 as i64);
+            counts.push(self.part(context, index, table)?.count(context)? as i64);
         }
         Ok(counts)
     }
@@ -467,7 +335,11 @@ pub(crate) fn shown(context: &mut Context, x: Value) -> Value {
             if rows.count() > most {
                 break;
             }
-            let more = Value::table(all.read(context, index, place, Some(&columns))?);
+            let more = Value::table(all.part(context, index, place)?.first(
+                context,
+                Some(&columns),
+                most.saturating_add(1),
+            )?);
             rows = if let Value::Null = rows { more } else { crate::verbs::shape::join(context, rows, more)? };
         }
         Ok(rows)
@@ -479,9 +351,12 @@ pub(crate) fn shown(context: &mut Context, x: Value) -> Value {
 pub(crate) fn schema(context: &mut Context, x: &Value) -> Held<Option<Table>> {
     let Some(place) = place_of(context, x) else { return Ok(None) };
     if is_path(place) {
-        return match table_of(context, x)? {
-            Value::Table(t) => Ok(Some((*t).clone())),
-            _ => Err(type_error()),
+        return match splayed_of(context, x)? {
+            Some(part) => part.first(context, None, 1).map(Some),
+            None => match table_of(context, x)? {
+                Value::Table(t) => Ok(Some((*t).clone())),
+                _ => Err(type_error()),
+            },
         };
     }
     partitions_of(context, place)?.head(context, place, 1).map(Some)
@@ -491,7 +366,10 @@ pub(crate) fn schema(context: &mut Context, x: &Value) -> Held<Option<Table>> {
 pub(crate) fn count(context: &mut Context, x: &Value) -> Held<Option<i64>> {
     let Some(place) = place_of(context, x).filter(|_| !matches!(x, Value::Sym(_))) else { return Ok(None) };
     if is_path(place) {
-        return Ok(Some(table_of(context, x)?.count() as i64));
+        return Ok(Some(match splayed_of(context, x)? {
+            Some(part) => part.count(context)?,
+            None => table_of(context, x)?.count(),
+        } as i64));
     }
     Ok(Some(partitions_of(context, place)?.counts(context, place)?.iter().sum()))
 }
@@ -531,9 +409,4 @@ pub(crate) fn q_lo(context: &mut Context, x: Vec<Value>) -> Result {
 /// The partition values as a one-column table, against which the clauses that select partitions are evaluated.
 pub(crate) fn field_table(parts: &Partitions) -> Table {
     Table::new(vec![parts.field], vec![parts.values.clone()])
-}
-
-/// Row numbers of a partition, as the virtual column `i`.
-pub(crate) fn row_numbers(rows: usize) -> Vector {
-    Items::Long((0..rows as i64).collect()).into()
 }

@@ -10,7 +10,7 @@ use super::head::{
 };
 use super::mapper::Mapper;
 use super::stored_rows::StoredRows;
-use super::{mapped, refused, tagged, zipped};
+use super::{lists, mapped, refused, tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -304,14 +304,19 @@ fn page(context: &mut Context, path: &Path, bytes: &[u8]) -> Result {
 /// A mapped list: its objects are in the file `path#`, the symbols in them in `path##`.
 fn references(context: &mut Context, path: &Path, body: &[u8]) -> Result {
     let objects = beside(path);
-    let symbols = beside(&objects);
-    let symbols = match symbols.exists() {
-        true => read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec(),
-        false => Vec::new(),
-    };
+    let symbols = symbols_of(context, &objects)?;
     let mut objects = bytes_of(context, &objects)?;
     objects.drain(..PAGE_BYTES.min(objects.len()));
     mapped::list(context, &mapped::Heap::new(objects, symbols), body)
+}
+
+/// The symbols in the objects of a mapped list, from the file beside theirs.
+pub(super) fn symbols_of(context: &mut Context, objects: &Path) -> std::result::Result<Vec<Sym>, QError> {
+    let symbols = beside(objects);
+    match symbols.exists() {
+        true => Ok(read(context, &symbols)?.as_symbols().ok_or_else(type_error)?.to_vec()),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// Bytes of a file, decompressed.
@@ -328,7 +333,7 @@ pub(super) fn read(context: &mut Context, path: &Path) -> Result {
     if let Some(items) = simple(context, path)? {
         return Ok(items);
     }
-    let bytes = bytes_of(context, path)?;
+    let bytes = lists::bytes(context, path)?;
     decoded(context, path, &bytes).map_err(|error| located(path, error))
 }
 
@@ -348,7 +353,7 @@ pub(super) fn read_column(context: &mut Context, path: &Path) -> Result {
     if let Some(items) = simple(context, path)? {
         return Ok(items);
     }
-    let bytes = bytes_of(context, path)?;
+    let bytes = lists::bytes(context, path)?;
     let [0xff, 0x01, 0, _, _, _, _, _, items @ ..] = &bytes[..] else {
         return decoded(context, path, &bytes).map_err(|error| located(path, error));
     };

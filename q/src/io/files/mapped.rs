@@ -49,6 +49,13 @@ pub(super) struct Heap {
     /// Copies of the objects for strings, made when the first string of each is read.
     parts: Vec<OnceCell<Shared<u8>>>,
     symbols: Vec<Sym>,
+    /// Offset of the first of these objects in the file.
+    start: u64,
+}
+
+/// The offset in a reference.
+pub(super) fn offset(reference: [u8; 8]) -> u64 {
+    u64::from_le_bytes(reference) & OFFSET
 }
 
 /// The list whose references are these bytes.
@@ -63,7 +70,17 @@ fn damaged() -> QError {
 impl Heap {
     pub fn new(objects: Vec<u8>, symbols: Vec<Sym>) -> Heap {
         let parts = objects.len().div_ceil(PART_BYTES);
-        Heap { objects, parts: (0..parts).map(|_| OnceCell::new()).collect(), symbols }
+        Heap { objects, parts: (0..parts).map(|_| OnceCell::new()).collect(), symbols, start: 0 }
+    }
+
+    /// These objects as those that are at an offset in the file. Unless strings share the bytes of their parts, each has a copy of its own.
+    pub fn part_of_file(self, start: u64, shares: bool) -> Heap {
+        let parts = if shares { self.parts } else { Vec::new() };
+        Heap { start, parts, ..self }
+    }
+
+    pub fn into_symbols(self) -> Vec<Sym> {
+        self.symbols
     }
 
     /// Bytes of a string: short ones share those of their part.
@@ -85,7 +102,8 @@ impl Heap {
         let references = references.as_chunks().0;
         let mut items = Vec::with_capacity(references.len());
         for reference in references {
-            let at = usize::try_from(u64::from_le_bytes(*reference) & OFFSET).map_err(|_| damaged())?;
+            let at = offset(*reference).checked_sub(self.start).ok_or_else(damaged)?;
+            let at = usize::try_from(at).map_err(|_| damaged())?;
             items.push(self.object(context, at)?);
         }
         Ok(Vector { attr: Attr::Mapped(LIST), items: Items::List(items.into()) }.into())

@@ -236,6 +236,25 @@ pub(super) fn part(
     Ok(Some(out))
 }
 
+/// Decompressed size of a file that starts with `first`, and its first plain bytes, at most so many; `None` for a file that is not compressed.
+pub(super) fn head(
+    context: &Context,
+    path: &Path,
+    (file, first): (&mut std::fs::File, &[u8]),
+    bytes: usize,
+) -> Held<Option<(u64, Vec<u8>)>> {
+    if first.starts_with(ENCRYPTED) {
+        return Err(QError::with("nyi", format!("{}: encrypted files", path.display())));
+    }
+    if !first.starts_with(MARK) {
+        return Ok(None);
+    }
+    let tail = Tail::of(file).map_err(|error| refused(path, &error))?;
+    let Some(tail) = tail.transpose().map_err(|BadTail| damaged(path))? else { return Ok(None) };
+    let plain = part(context, path, file, (0, bytes as u64))?.unwrap_or_default();
+    Ok(Some((tail.plain_bytes, plain)))
+}
+
 /// Decompressed size; `None` for a file that is not compressed.
 pub(super) fn plain_bytes(path: &Path) -> Held<Option<u64>> {
     Ok(Tail::at(path)?.map(|tail| tail.plain_bytes))
