@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Whether an expression is row-wise: its value for a row depends on that row only. Such an argument of an aggregate is evaluated
 /// over all groups at once.
-fn is_row_wise(node: &Node) -> bool {
+pub(super) fn is_row_wise(node: &Node) -> bool {
     match &node.kind {
         Kind::Const(v) => v.is_atom(),
         Kind::Column(..) => true,

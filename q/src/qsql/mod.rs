@@ -10,6 +10,7 @@ mod groups;
 mod indexed;
 mod keys;
 mod parted;
+mod reduce;
 pub mod restrict;
 mod splayed;
 mod steps;

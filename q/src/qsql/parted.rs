@@ -5,6 +5,7 @@
 use crate::io::files::database;
 use crate::io::files::database::Partitions;
 use crate::qsql::counted;
+use crate::qsql::reduce::{self, Reduced};
 use crate::qsql::steps::{Reading, columns_of, row_numbers, uses_numbers};
 use crate::qsql::{self, Selected};
 use crate::runtime::context::Context;
@@ -78,9 +79,18 @@ pub(crate) fn template(
         return counted::counted(context, query, rows, frame);
     }
     let together = whole || query.verb == Verb::Exec;
+    let reduced = match together && chosen.len() > 1 {
+        true => reduce::reduced(query, &columns, parts.field)?,
+        false => None,
+    };
     let needed = if all { [&[parts.field], &columns[..]].concat() } else { needed };
     let reading = Reading { filters, needed, numbers };
     let mut rows_of = Rows { parts: &parts, table, reading, dotted: &dotted, links: None };
+    if let Some(queries) = reduced
+        && let Some(result) = by_parts(context, &queries, &mut rows_of, &chosen, frame)?
+    {
+        return Ok(result);
+    }
     let mut left: Vec<Table> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
     for index in chosen {
@@ -173,6 +183,38 @@ impl Rows<'_> {
         parts.follow(context, index, &mut held, links)?;
         qsql::filter(context, Arc::new(held), reading.filters, frame)
     }
+}
+
+/// Computes the parts of aggregates in each partition, then combines them. `None` if no rows are selected, or if a part is no single item: the last
+/// item of a list of lists.
+fn by_parts(
+    context: &mut Context,
+    queries: &Reduced,
+    rows_of: &mut Rows,
+    chosen: &[usize],
+    frame: &mut Frame,
+) -> Walk<Option<Value>> {
+    let mut results = Vec::new();
+    for index in chosen {
+        let selected = rows_of.selected(context, *index, frame)?;
+        if selected.count() == 0 {
+            continue;
+        }
+        let result = rows::unkey(&qsql::select(context, &queries.map, &selected, frame)?)?;
+        if queries.map.by.is_none() && result.count() != 1 {
+            return Ok(None);
+        }
+        results.push(result);
+    }
+    if results.is_empty() {
+        return Ok(None);
+    }
+    let Value::Table(all) = joined(context, results)? else { return Err(QError::named("type").into()) };
+    let all = Selected::whole(all);
+    Ok(Some(match queries.reduce.verb {
+        Verb::Exec => qsql::exec(context, &queries.reduce, &all, frame)?,
+        _ => qsql::select(context, &queries.reduce, &all, frame)?,
+    }))
 }
 
 /// Returns the partitions selected by leading clauses on the field, and the remaining clauses.
