@@ -79,7 +79,7 @@ pub(crate) fn template(
         return counted::counted(context, query, rows, frame);
     }
     let together = whole || query.verb == Verb::Exec;
-    let reduced = match together && chosen.len() > 1 {
+    let reduced = match together && chosen.len() > 1 && (!all || dotted.is_empty()) {
         true => reduce::reduced(query, &columns, parts.field)?,
         false => None,
     };
@@ -201,7 +201,7 @@ fn by_parts(
             continue;
         }
         let result = rows::unkey(&qsql::select(context, &queries.map, &selected, frame)?)?;
-        if queries.map.by.is_none() && result.count() != 1 {
+        if queries.map.by.is_none() && !queries.map.distinct && result.count() != 1 {
             return Ok(None);
         }
         results.push(result);

@@ -14,11 +14,14 @@ pub(super) struct Reduced {
     pub reduce: Query,
 }
 
+/// Columns, and their names if they have been given any.
+type Named = Vec<(Option<Sym>, Node)>;
+
 struct Plan<'a> {
     /// Columns of the table.
     columns: &'a [Sym],
     /// Parts of the aggregates.
-    parts: Vec<(Option<Sym>, Node)>,
+    parts: Named,
 }
 
 /// A name that no text can have: `0`, `1`.
@@ -150,42 +153,95 @@ fn is_key(node: &Node) -> bool {
     }
 }
 
-/// The queries whose result is that of `query` over all partitions; `None` if it needs their rows together.
-pub(super) fn reduced(query: &Query, columns: &[Sym], field: Sym) -> Walk<Option<Reduced>> {
+/// The two queries of the same groups: `parts` of each partition, and `combined` of all parts.
+fn grouped(query: &Query, parts: Named, combined: Named) -> Walk<Reduced> {
     let by = query.by.as_deref().unwrap_or_default();
-    if query.distinct || query.columns.is_empty() || !by.iter().all(|(_, node)| is_key(node)) {
-        return Ok(None);
-    }
-    let columns = [columns, &[field]].concat();
-    let mut plan = Plan { columns: &columns, parts: Vec::new() };
-    if !by.iter().all(|(_, node)| plan.uses_columns(node)) {
-        return Ok(None);
-    }
-    let mut combined = Vec::with_capacity(query.columns.len());
-    for ((given, node), name) in query.columns.iter().zip(names(&query.columns)?) {
-        let Some(node) = plan.reduced(node)? else { return Ok(None) };
-        let is_value = query.verb == Verb::Exec && query.columns.len() == 1 && given.is_none();
-        combined.push((Some(name).filter(|_| !is_value), node));
-    }
-    if plan.parts.is_empty() {
-        return Ok(None);
-    }
-    let mut keys = Vec::with_capacity(by.len());
-    let mut groups = Vec::with_capacity(by.len());
+    let (mut keys, mut groups) = (Vec::with_capacity(by.len()), Vec::with_capacity(by.len()));
     for ((at, (given, node)), name) in by.iter().enumerate().zip(names(by)?) {
-        let key = part_name(plan.parts.len().saturating_add(at))?;
+        let key = part_name(parts.len().saturating_add(at))?;
         keys.push((Some(key), node.clone()));
         let is_value = query.verb == Verb::Exec && by.len() == 1 && given.is_none();
         groups.push((Some(name).filter(|_| !is_value), column(key, node.at)));
     }
-    let is_grouped = query.by.is_some();
-    let map = Query {
-        verb: Verb::Select,
-        columns: plan.parts,
-        by: is_grouped.then_some(keys),
-        filters: Vec::new(),
-        ..query.clone()
+    let whole = Query { filters: Vec::new(), ..query.clone() };
+    let by = |keys| query.by.is_some().then_some(keys);
+    let map = Query { verb: Verb::Select, columns: parts, by: by(keys), ..whole.clone() };
+    Ok(Reduced { map, reduce: Query { columns: combined, by: by(groups), ..whole } })
+}
+
+/// The last rows of each group: those of the partitions' last rows. All columns but the keys are the result, so that the keys have their names.
+fn last_rows(query: &Query) -> Walk<Reduced> {
+    let by = query.by.as_deref().unwrap_or_default();
+    let names = names(by)?;
+    let keys = by.iter().zip(&names).map(|((_, node), name)| (Some(*name), node.clone())).collect();
+    let groups = by.iter().zip(&names).map(|((_, node), name)| (Some(*name), column(*name, node.at))).collect();
+    let whole = Query { filters: Vec::new(), ..query.clone() };
+    Ok(Reduced { map: Query { by: Some(keys), ..whole.clone() }, reduce: Query { by: Some(groups), ..whole } })
+}
+
+/// Distinct rows: those of the partitions' distinct rows.
+fn distinct(query: &Query, plan: &Plan) -> Walk<Option<Reduced>> {
+    let is_plain = |(_, node): &(Option<Sym>, Node)| plan.uses_columns(node) && compile::is_row_wise(node);
+    // `exec distinct a,b` is a dictionary of all items.
+    let is_of_rows = query.verb == Verb::Select || query.columns.len() == 1;
+    if query.by.is_some() || !is_of_rows || !query.columns.iter().all(is_plain) {
+        return Ok(None);
+    }
+    let (mut parts, mut combined) = (Vec::new(), Vec::new());
+    for ((at, (given, node)), name) in query.columns.iter().enumerate().zip(names(&query.columns)?) {
+        let part = part_name(at)?;
+        parts.push((Some(part), node.clone()));
+        combined.push((Some(name).filter(|_| !is_value(query, *given)), column(part, node.at)));
+    }
+    grouped(query, parts, combined).map(Some)
+}
+
+/// An expression with the distinct items of a column in it, such as `count distinct sym`: the column, and the expression with `part` in its place.
+fn of_distinct(node: &Node, part: Sym, plan: &Plan) -> Option<(Node, Node)> {
+    let Kind::Apply(f, arguments) = &node.kind else { return None };
+    let (Kind::Const(function), [Some(x)]) = (&f.kind, &arguments[..]) else { return None };
+    let (wanted, inner) = match prims::name_of(function) {
+        Some("distinct") if plan.uses_columns(x) && compile::is_row_wise(x) => (x.clone(), column(part, x.at)),
+        _ => of_distinct(x, part, plan)?,
     };
-    let reduce = Query { columns: combined, by: is_grouped.then_some(groups), filters: Vec::new(), ..query.clone() };
-    Ok(Some(Reduced { map, reduce }))
+    Some((wanted, Node::new(node.at as usize, Kind::Apply(f.clone(), vec![Some(inner)]))))
+}
+
+/// Whether the result of a query with this column is the value alone.
+fn is_value(query: &Query, given: Option<Sym>) -> bool {
+    query.verb == Verb::Exec && query.columns.len() == 1 && given.is_none()
+}
+
+/// The queries whose result is that of `query` over all partitions; `None` if it needs their rows together.
+pub(super) fn reduced(query: &Query, columns: &[Sym], field: Sym) -> Walk<Option<Reduced>> {
+    let by = query.by.as_deref().unwrap_or_default();
+    let columns = [columns, &[field]].concat();
+    let mut plan = Plan { columns: &columns, parts: Vec::new() };
+    if !by.iter().all(|(_, node)| is_key(node) && plan.uses_columns(node)) {
+        return Ok(None);
+    }
+    if query.columns.is_empty() {
+        let is_last = query.by.is_some() && query.verb == Verb::Select && !query.distinct;
+        return if is_last { last_rows(query).map(Some) } else { Ok(None) };
+    }
+    if query.distinct {
+        return distinct(query, &plan);
+    }
+    if let ([(given, node)], None) = (&query.columns[..], &query.by)
+        && let Some((wanted, combined)) = of_distinct(node, part_name(0)?, &plan)
+    {
+        let name = names(&query.columns)?.first().copied().filter(|_| !is_value(query, *given));
+        let mut queries = grouped(query, vec![(Some(part_name(0)?), wanted)], vec![(name, combined)])?;
+        queries.map.distinct = true;
+        return Ok(Some(queries));
+    }
+    let mut combined = Vec::with_capacity(query.columns.len());
+    for ((given, node), name) in query.columns.iter().zip(names(&query.columns)?) {
+        let Some(node) = plan.reduced(node)? else { return Ok(None) };
+        combined.push((Some(name).filter(|_| !is_value(query, *given)), node));
+    }
+    match plan.parts.is_empty() {
+        true => Ok(None),
+        false => grouped(query, plan.parts, combined).map(Some),
+    }
 }
