@@ -71,12 +71,8 @@ pub(crate) fn template(
         && !uses_numbers(&columns)
         && counted::only_counts(query)
         && (query.by.is_none() || by_field && by.len() == 1);
-    if counts && query.by.is_none() {
-        let mut rows = 0usize;
-        for index in chosen {
-            rows = rows.saturating_add(parts.part(context, index, table)?.count(context)?);
-        }
-        return counted::counted(context, query, rows, frame);
+    if counts && !chosen.is_empty() {
+        return count_rows(context, query, (&parts, table), chosen, frame);
     }
     let together = whole || query.verb == Verb::Exec;
     let reduced = match together && chosen.len() > 1 && (!all || dotted.is_empty()) {
@@ -94,15 +90,6 @@ pub(crate) fn template(
     let mut left: Vec<Table> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
     for index in chosen {
-        if counts {
-            let count = parts.part(context, index, table)?.count(context)?;
-            if count > 0 {
-                let one = Table::new(vec![parts.field], vec![parts.values.cut(index, index.saturating_add(1))]);
-                let query = counted::with_count(query, count)?;
-                results.push(qsql::select(context, &query, &Selected::whole(Arc::new(one)), frame)?);
-            }
-            continue;
-        }
         let selected = rows_of.selected(context, index, frame)?;
         if together || all {
             let mut rows = selected.all(context)?;
@@ -118,13 +105,7 @@ pub(crate) fn template(
         }
     }
     if by_field && !results.is_empty() {
-        let tables = results.iter().map(rows::unkey).collect::<Result<_, _>>()?;
-        let Value::Table(all) = joined(context, tables)? else { return Err(QError::named("type").into()) };
-        let mut keys = Arc::unwrap_or_clone(all);
-        let values = Table::new(keys.names.split_off(by.len()), keys.columns.split_off(by.len()));
-        // Their order is that of the partitions, of which one has all rows of a group.
-        mark_sorted(&mut keys);
-        return Ok(Value::dict(Value::table(keys), Value::table(values)));
+        return Ok(keyed(context, &results, by.len())?);
     }
     if !results.is_empty() {
         return Ok(joined(context, results)?);
@@ -215,6 +196,42 @@ fn by_parts(
         Verb::Exec => qsql::exec(context, &queries.reduce, &all, frame)?,
         _ => qsql::select(context, &queries.reduce, &all, frame)?,
     }))
+}
+
+/// Counts rows by the heads of columns: of all partitions, or of each.
+fn count_rows(
+    context: &mut Context,
+    query: &Query,
+    (parts, table): (&Partitions, Sym),
+    chosen: Vec<usize>,
+    frame: &mut Frame,
+) -> Walk<Value> {
+    let (mut rows, mut results) = (0usize, Vec::new());
+    for index in chosen {
+        let count = parts.part(context, index, table)?.count(context)?;
+        rows = rows.saturating_add(count);
+        // A partition without rows is no group, unless there is no other.
+        if query.by.is_some() && (count > 0 || results.is_empty()) {
+            let one = parts.values.cut(index, index.saturating_add(usize::from(count > 0)));
+            let one = Selected::whole(Arc::new(Table::new(vec![parts.field], vec![one])));
+            results.push(qsql::select(context, &counted::with_count(query, count)?, &one, frame)?);
+        }
+    }
+    match query.by.is_some() {
+        true => Ok(keyed(context, &results, 1)?),
+        false => counted::counted(context, query, rows, frame),
+    }
+}
+
+/// The groups of all partitions, which are those of the field by itself, or of the field first; `keys` columns have the keys.
+fn keyed(context: &mut Context, results: &[Value], keys: usize) -> Result<Value, QError> {
+    let tables = results.iter().map(rows::unkey).collect::<Result<_, _>>()?;
+    let Value::Table(all) = joined(context, tables)? else { return Err(QError::named("type")) };
+    let mut all = Arc::unwrap_or_clone(all);
+    let values = Table::new(all.names.split_off(keys), all.columns.split_off(keys));
+    // Their order is that of the partitions, of which one has all rows of a group.
+    mark_sorted(&mut all);
+    Ok(Value::dict(Value::table(all), Value::table(values)))
 }
 
 /// Returns the partitions selected by leading clauses on the field, and the remaining clauses.

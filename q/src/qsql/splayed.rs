@@ -51,7 +51,7 @@ pub(super) fn part(context: &mut Context, query: &Query, from: &Value) -> Walk<O
     Ok(splayed_of(context, from)?)
 }
 
-/// Whether a query asks for nothing but the number of rows.
+/// Whether a query needs nothing but the number of rows.
 pub(super) fn only_counts(query: &Query, part: &Part) -> bool {
     let is_plain = query.filters.is_empty() && query.by.is_none() && query.limit.is_none() && query.order.is_none();
     is_plain && !uses_numbers(part.names()) && counted::only_counts(query)

@@ -4,13 +4,15 @@
 
 use super::enumeration::enumeration;
 use super::fixed::{Body, check_count, counted, is_simple, number, vector};
+use super::growing::each_item;
+pub(super) use super::growing::{bytes_of, ends};
 use super::head::{
     DOMAIN_AT, HEAD_BYTES, MAPPED_AT, MARK, MARK_AT, PAGE_BYTES, TAIL_AT, cut_head, domain_of, is_mapped, located,
     marked,
 };
 use super::mapper::Mapper;
 use super::stored_rows::StoredRows;
-use super::{lists, mapped, refused, tagged, zipped};
+use super::{growing, mapped, tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -237,36 +239,6 @@ fn list(context: &mut Context, bytes: &[u8]) -> Result {
     Ok(Value::list(items))
 }
 
-/// Calls `found` with each item of a general list and the offset of its end.
-fn each_item(
-    context: &mut Context,
-    bytes: &[u8],
-    mut found: impl FnMut(&View, u64) -> std::result::Result<(), QError>,
-) -> std::result::Result<(), QError> {
-    let (limits, mut at) = (proto::Limits::default(), 0usize);
-    loop {
-        context.tick()?;
-        let next = proto::log::next_record(bytes.get(at..).unwrap_or_default(), &limits);
-        let Some((used, view)) = next.map_err(|error| QError::with("badtail", error.to_string()))? else {
-            return Ok(());
-        };
-        at = at.saturating_add(used);
-        found(&view, at as u64)?;
-    }
-}
-
-/// Offsets at which the items of a general list end, up to the last whole one.
-pub(super) fn ends(context: &mut Context, bytes: &[u8]) -> std::result::Result<Vec<u64>, QError> {
-    let mut ends = Vec::new();
-    match each_item(context, bytes, |_, end| {
-        ends.push(end);
-        Ok(())
-    }) {
-        Err(error) if *error.name != *b"badtail" => Err(error),
-        _ => Ok(ends),
-    }
-}
-
 /// Symbols up to the end of the file: the count in the header is stale after an append. A last name that is not whole is none: its append was
 /// interrupted.
 fn symbols(attr: u8, names: &[u8]) -> Result {
@@ -319,21 +291,12 @@ pub(super) fn symbols_of(context: &mut Context, objects: &Path) -> std::result::
     }
 }
 
-/// Bytes of a file, decompressed.
-pub(super) fn bytes_of(context: &mut Context, path: &Path) -> std::result::Result<Vec<u8>, QError> {
-    super::reach::check(context, path)?;
-    let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
-    context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
-    let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
-    zipped::unpacked(context, path, bytes)
-}
-
 /// Returns the value in a file.
 pub(super) fn read(context: &mut Context, path: &Path) -> Result {
     if let Some(items) = simple(context, path)? {
         return Ok(items);
     }
-    let bytes = lists::bytes(context, path)?;
+    let bytes = growing::bytes(context, path)?;
     decoded(context, path, &bytes).map_err(|error| located(path, error))
 }
 
@@ -353,7 +316,7 @@ pub(super) fn read_column(context: &mut Context, path: &Path) -> Result {
     if let Some(items) = simple(context, path)? {
         return Ok(items);
     }
-    let bytes = lists::bytes(context, path)?;
+    let bytes = growing::bytes(context, path)?;
     let [0xff, 0x01, 0, _, _, _, _, _, items @ ..] = &bytes[..] else {
         return decoded(context, path, &bytes).map_err(|error| located(path, error));
     };

@@ -8,6 +8,7 @@ mod enumeration;
 mod fixed;
 pub(crate) mod folder;
 mod grow;
+mod growing;
 mod gzip;
 mod head;
 mod kept;
