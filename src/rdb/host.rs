@@ -417,6 +417,12 @@ impl Host for QueryHost<'_> {
         may_own && (opened() || self.scope.handles.owner_of(number) == Some(self.requester.owner))
     }
 
+    fn read_pipe(&mut self, handle: i64, bytes: usize) -> Result<Value, QError> {
+        let handles = &self.scope.handles;
+        // What has been read is not in the pipe any more.
+        self.effects.once(HandleCall::Send(handle), || handles.read_pipe(handle, bytes))
+    }
+
     fn send(&mut self, handle: i64, value: &Value) -> Result<Value, QError> {
         let (scope, handles, by) = (self.scope, &self.scope.handles, self.deadline);
         if handles.is_own(handle) {

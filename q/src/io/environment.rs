@@ -49,7 +49,9 @@ pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
         let (what, grant) = if process { ("new connections", "sockets") } else { ("files", "files") };
         return Err(QError::with("access", why_not(context, what, grant)));
     }
-    if !process {
+    if let Some(path) = super::pipe::path_of(&address) {
+        files::path(context, &Value::chars(path))?;
+    } else if !process {
         let path = files::path(context, &Value::chars(&address[..]))?;
         files::reach::check_change(context, &path)?;
     }

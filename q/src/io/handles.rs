@@ -1,11 +1,10 @@
 //! Open handles of a process: files for writing and connections to other processes. Threads share the table; one thread at a time
 //! uses a handle.
 
-use crate::io::wire;
+use super::appending::{FileForm, write, write_items};
 use crate::runtime::error::QError;
 use columns::table::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -88,6 +87,8 @@ enum Open {
     File(std::fs::File, FileForm),
     /// A file of a general list, such as a tickerplant's log: items are appended in kdb+'s format.
     List(std::fs::File),
+    /// A named pipe, which is read.
+    Pipe(std::fs::File),
     Peer(Box<dyn Peer>),
 }
 
@@ -171,15 +172,20 @@ impl Handles {
                 self.connector.as_ref().ok_or(QError::with("access", "cannot connect to other processes here"))?;
             Open::Peer(connect(address, timeout_ms)?)
         } else {
-            use std::os::unix::ffi::OsStrExt;
-            let path = std::path::Path::new(std::ffi::OsStr::from_bytes(address));
-            let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            let pipe = super::pipe::path_of(address);
+            let path = super::pipe::place(pipe.unwrap_or(address));
+            let file = match pipe {
+                Some(_) => super::pipe::open(path),
+                None => std::fs::OpenOptions::new().append(true).create(true).open(path),
+            };
             let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
-            let file =
-                file.map_err(|e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes()))?;
-            match FileForm::of(path) {
-                FileForm::List => Open::List(file),
-                holds => Open::File(file, holds),
+            let lost = |e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes());
+            let file = file.map_err(lost)?;
+            // To look at the form of a pipe would take bytes from it.
+            match pipe.map_or_else(|| Some(FileForm::of(path)), |_| None) {
+                None => Open::Pipe(file),
+                Some(FileForm::List) => Open::List(file),
+                Some(holds) => Open::File(file, holds),
             }
         };
         Ok(self.insert(open, owner, None))
@@ -297,6 +303,7 @@ impl Handles {
         let result = match &mut open {
             Open::File(file, holds) => write(file, *holds, handle, message),
             Open::List(file) => write_items(file, handle, message),
+            Open::Pipe(_) => Err(QError::named("type")),
             Open::Peer(peer) => match (message, handle > 0) {
                 (Value::Null, true) => peer.receive(by),
                 (Value::Null, false) => Ok(Value::Null),
@@ -305,6 +312,21 @@ impl Handles {
         };
         self.put(number, open);
         result
+    }
+
+    /// Reads at most so many bytes of a named pipe.
+    ///
+    /// # Errors
+    /// `type` for another handle; those of [`super::pipe::read`].
+    pub fn read_pipe(&self, handle: i64, bytes: usize) -> Result<Value, QError> {
+        let number = i32::try_from(handle).unwrap_or(0);
+        let mut open = self.take(number, None)?;
+        let read = match &mut open {
+            Open::Pipe(file) => super::pipe::read(file, bytes),
+            _ => Err(QError::with("type", "the handle is no named pipe")),
+        };
+        self.put(number, open);
+        read
     }
 
     /// As [`Handles::send`]. While a request waits for its response, messages of the same peer are given to `serve`: as in kdb+, two
@@ -368,125 +390,6 @@ impl Handles {
             slots = self.freed.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
-}
-
-/// Form of a file, by its head and size. A file that cannot be read counts as text.
-#[derive(Clone, Copy)]
-enum FileForm {
-    /// Text or bytes.
-    Plain,
-    /// A general list, as `set` writes it.
-    List,
-    Symbols,
-    /// A vector of this fixed-width type, as in memory.
-    Items(i8),
-    /// Compressed, nested, mapped or enumerated items: bytes at the end would damage it.
-    Compound,
-}
-
-/// Least bytes of an item of a type in a file.
-fn item_bytes(t: u8) -> u64 {
-    match t {
-        2 => 16,
-        5 => 2,
-        6 | 8 | 13 | 14 | 17..=19 => 4,
-        7 | 9 | 12 | 15 | 16 => 8,
-        _ => 1,
-    }
-}
-
-impl FileForm {
-    fn of(path: &std::path::Path) -> FileForm {
-        /// Bytes of the longest head, that of an enumeration, and where it has the type, the attribute and the count.
-        const PAGE: usize = 4096;
-        const TAIL: usize = 0xff0;
-        let mut head = Vec::new();
-        let read = |file: std::fs::File| {
-            let size = file.metadata()?.len();
-            file.take(PAGE as u64).read_to_end(&mut head)?;
-            Ok::<_, std::io::Error>(size)
-        };
-        let Ok(size) = std::fs::File::open(path).and_then(read) else { return FileForm::Plain };
-        let start = head.get(..proto::log::FILE_HEAD.len()).unwrap_or_default();
-        // The bytes of any file may begin like a head: it is one only if its count and its attribute may be true.
-        let fits = |count_at: usize, head_bytes: usize, width: u64| {
-            let count =
-                head.get(count_at..).and_then(|rest| rest.first_chunk()).map(|bytes| u64::from_le_bytes(*bytes));
-            let held = size.checked_sub(head_bytes as u64);
-            count.zip(held).is_some_and(|(count, held)| count.saturating_mul(width) <= held)
-        };
-        let is_attribute = |at: usize| head.get(at).is_some_and(|attr| *attr <= 4);
-        match start {
-            _ if proto::log::is_log_head(start) => FileForm::List,
-            [0xff, 0x01, 11, ..] => FileForm::Symbols,
-            [0xfe, 0x20, t @ 1..=19, attr, ..] if *attr <= 4 && fits(8, 16, item_bytes(*t)) => {
-                FileForm::Items(*t as i8)
-            }
-            [0xfe, 0x20, 77..=0xff, attr, ..] if *attr <= 4 && fits(8, 16, 8) => FileForm::Compound,
-            [0xfd, 0x20, ..] if is_attribute(TAIL + 3) && fits(TAIL + 8, PAGE, 1) => FileForm::Compound,
-            // An enumeration of an older release: the name of its domain, then attribute and count.
-            [0xfe, name, ..]
-                if (name.is_ascii_alphabetic() || *name == b'.') && is_attribute(11) && fits(16, 24, 4) =>
-            {
-                FileForm::Compound
-            }
-            b"kxzipped" => FileForm::Compound,
-            _ => FileForm::Plain,
-        }
-    }
-}
-
-/// Appends text, bytes or items as in memory to a file; a negative handle ends each text with a newline. Readers take the items up to the
-/// end of the file, so the count in its head stays as it is.
-fn write(file: &mut std::fs::File, holds: FileForm, handle: i64, message: &Value) -> Result<Value, QError> {
-    let mut out = Vec::new();
-    let mut line = |text: &[u8]| {
-        out.extend_from_slice(text);
-        if handle < 0 && matches!(holds, FileForm::Plain) {
-            out.push(b'\n');
-        }
-    };
-    let number = message.type_number().unsigned_abs() as i8;
-    match (holds, message) {
-        (FileForm::Compound, _) => {
-            return Err(QError::with("type", "append to this file by its name, with upsert"));
-        }
-        (FileForm::Items(t), _) if t != number => return Err(QError::named("type")),
-        (FileForm::Symbols, Value::Sym(_)) => line(&in_memory(message)?),
-        (FileForm::Symbols, other) if other.as_symbols().is_some() => line(&in_memory(message)?),
-        (FileForm::Symbols, _) => return Err(QError::named("type")),
-        (_, other) if other.as_text().is_some() => line(other.as_text().unwrap_or_default()),
-        _ if matches!(number, 1..=9 | 12..=19) => line(&in_memory(message)?),
-        (_, other) => {
-            for text in other.items() {
-                line(text.as_text().ok_or(QError::named("type"))?);
-            }
-        }
-    }
-    file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
-    Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
-}
-
-/// Bytes of an atom's or a vector's items.
-fn in_memory(x: &Value) -> Result<Vec<u8>, QError> {
-    /// Bytes before the items of a serialised vector (type, attribute and 32-bit count) and of an atom (type).
-    const OF_VECTOR: usize = 6;
-    const OF_ATOM: usize = 1;
-    let message = wire::message(x)?;
-    let head = if x.is_atom() { OF_ATOM } else { OF_VECTOR };
-    Ok(message.get(proto::HEADER_BYTES + head..).unwrap_or_default().to_vec())
-}
-
-/// Appends each item of a list; anything else is one item. The count in the file's head stays as it is, as kdb+ leaves it.
-fn write_items(file: &mut std::fs::File, handle: i64, message: &Value) -> Result<Value, QError> {
-    let mut out = Vec::new();
-    let items = if let Value::Vector(_) = message { message.items() } else { vec![message.clone()] };
-    for item in &items {
-        let message = wire::message(item)?;
-        out.extend_from_slice(message.get(proto::HEADER_BYTES..).unwrap_or_default());
-    }
-    file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
-    Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
 }
 
 fn unknown(handle: i64) -> QError {

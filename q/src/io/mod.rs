@@ -1,7 +1,9 @@
 //! Files, handles, environment and the IPC format.
 
+mod appending;
 pub(crate) mod environment;
 pub(crate) mod files;
 pub mod handles;
+pub(crate) mod pipe;
 pub(crate) mod stored;
 pub(crate) mod wire;

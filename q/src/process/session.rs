@@ -2,6 +2,7 @@
 
 mod completion;
 mod debugging;
+mod deferred;
 mod nested;
 mod outside;
 
@@ -158,15 +159,6 @@ impl Session {
     /// Removes and returns the deferred responses given so far, in order.
     pub fn take_answers(&mut self) -> Vec<Deferred> {
         std::mem::take(&mut self.waiting.answers)
-    }
-
-    fn take_deferred(&mut self, handle: i32) -> bool {
-        let Some(open) = self.waiting.handles.get_mut(&handle) else { return false };
-        *open = open.saturating_sub(1);
-        if *open == 0 {
-            self.waiting.handles.remove(&handle);
-        }
-        true
     }
 
     /// Checks that the caller may change a global.
@@ -517,18 +509,12 @@ impl Host for Session {
         handles.request(handle, message, by, &mut |from, arrived| self.serve(from, arrived))
     }
 
+    fn read_pipe(&mut self, handle: i64, bytes: usize) -> Result<Value, QError> {
+        self.handles.read_pipe(handle, bytes)
+    }
+
     fn defer(&mut self) -> Result<(), QError> {
-        if !self.waiting.needs_response {
-            return Err(QError::with("access", "no client is waiting for a response here"));
-        }
-        // Deferring twice has no further effect.
-        if !self.waiting.is_deferred {
-            self.waiting.is_deferred = true;
-            let handle = self.asking.caller().handle;
-            let open = self.waiting.handles.entry(handle).or_default();
-            *open = open.saturating_add(1);
-        }
-        Ok(())
+        self.defer_response()
     }
 
     fn respond(&mut self, handle: i32, result: Result<&Value, &[u8]>) -> Result<(), QError> {

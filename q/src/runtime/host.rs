@@ -350,6 +350,11 @@ pub trait Host {
         Err(QError::with("access", "no such handle"))
     }
 
+    /// Reads at most so many bytes of a named pipe.
+    fn read_pipe(&mut self, _handle: i64, _bytes: usize) -> Result<Value, QError> {
+        Err(QError::with("type", "the handle is no named pipe"))
+    }
+
     /// `-30!(::)`: defers the response to the message in evaluation.
     fn defer(&mut self) -> Result<(), QError> {
         Err(QError::with("access", "no client is waiting for a response here"))

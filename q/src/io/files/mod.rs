@@ -25,6 +25,7 @@ mod text;
 mod unfinished;
 mod zipped;
 
+use crate::io::pipe;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Made;
@@ -163,8 +164,20 @@ pub(crate) fn read0(context: &mut Context, x: Value) -> Result {
     Ok(Value::list(lines(&bytes).into_iter().map(Value::chars).collect()))
 }
 
-/// `read1 x`: bytes of a file or of a part of one.
+/// `read1 x`: bytes of a file or of a part of one, or of a named pipe: `read1 handle`, `read1(handle;n)`.
 pub(crate) fn read1(context: &mut Context, x: Value) -> Result {
+    let (handle, bytes) = match x.is_scalar() {
+        true => (x.as_long(), Some(pipe::READ_BYTES)),
+        false if x.count() == 2 => (x.at(0).as_long(), x.at(1).as_long().and_then(|n| usize::try_from(n).ok())),
+        false => (None, None),
+    };
+    if let (Some(handle), Some(bytes)) = (handle, bytes) {
+        check(context)?;
+        if context.host.caller().remote && !context.host.owns(handle) {
+            return Err(QError::with("access", "the client has not opened the handle"));
+        }
+        return context.host.read_pipe(handle, bytes);
+    }
     Ok(Items::Byte(bytes_of(context, &x)?.into()).into())
 }
 

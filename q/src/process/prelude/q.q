@@ -85,12 +85,22 @@ csv:","
 .Q.ld:{[lines]
   s:where not lines like"[ \t}]*";
   (1+s;"\n"sv'(s _ lines))}
-/ as .Q.fps, in chunks of n bytes
-.Q.fpn:{[f;file;n].Q.fsn[f;file;n]}
+/ applies f to the lines of a named pipe, as they arrive, until its writers have closed it: .Q.fpn[f;file;n] reads at most n bytes at a time
+.Q.fpn:{[f;file;n]
+  h:hopen`$":fifo://",(":"=first p)_p:string file;
+  g:{[f;t]f{$["\r"=last x;-1_x;x]}each"\n"vs t}[f];
+  rest:"";size:0;
+  while[count b:"c"$read1(h;n);
+    size+:count b;
+    rest,:b;
+    if[not null end:last where rest="\n";t:end#rest;rest:(1+end)_rest;g t]];
+  hclose h;
+  if[count rest;g rest];
+  size}
 / applies f to the lines of a file, chunk by chunk
 .Q.fs:{[f;file].Q.fsn[f;file;131000]}
 / applies f to the lines of a pipe, chunk by chunk
-.Q.fps:{[f;file].Q.fsn[f;file;131000]}
+.Q.fps:{[f;file].Q.fpn[f;file;131000]}
 / as .Q.fs, in chunks of n bytes: .Q.fsn[f;file;n]
 .Q.fsn:{[f;file;n]
   size:hcount file;at:0;
