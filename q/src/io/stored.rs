@@ -10,7 +10,7 @@ type Evaluated = Result<Value, QError>;
 
 impl Stored for Context<'_> {
     fn stored(&mut self, file: &Value) -> Evaluated {
-        files::get(self, file)
+        files::get_here(self, file)
     }
 
     fn stored_or_empty(&mut self, file: &Value) -> Evaluated {

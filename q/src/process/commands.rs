@@ -5,6 +5,7 @@ use crate::io::files;
 use crate::process::settings;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, QError};
+use crate::runtime::paths;
 use crate::runtime::values::Result;
 use crate::syntax::prims;
 use crate::syntax::script;
@@ -27,7 +28,7 @@ pub(crate) const COMMANDS: [(&str, &str); 32] = [
     ("\\E", "mode of TLS for clients"),
     ("\\f [.NAMESPACE]", "names of the functions"),
     ("\\g [0-1]", "mode of garbage collection"),
-    ("\\l FILE", "loads a script or a database"),
+    ("\\l FILE", "loads a script or a database, from QHOME or QLIC if it is not here"),
     ("\\o [HOURS]", "offset of local time from UTC"),
     ("\\p [PORT]", "port on which clients are served; 0 stops"),
     ("\\P [DIGITS]", "digits of floats shown; 0 for all"),
@@ -199,14 +200,13 @@ fn timed(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
 
 /// `\l file`: runs a script or loads a directory.
 pub(crate) fn load(context: &mut Context, rest: &[u8]) -> Result {
-    let file = Value::chars(rest);
-    let path = files::path(context, &file)?;
+    let path = paths::sought(context, files::path(context, &Value::chars(rest))?);
     if path.is_dir() {
         let manner = files::database::Manner { enters: true, runs_scripts: true };
         return files::database::load(context, &path, &manner);
     }
     context.enter()?;
-    let source = files::script(context, &file)?;
+    let source = files::script(&path)?;
     let space = context.host.namespace();
     let full: std::sync::Arc<[u8]> = {
         use std::os::unix::ffi::OsStrExt;

@@ -276,9 +276,8 @@ fn parted_by_first(table: &Value) -> Result {
 }
 
 /// The lines of a script file.
-pub(crate) fn script(context: &Context, file: &Value) -> std::result::Result<Vec<u8>, QError> {
-    let path = path(context, file)?;
-    let bytes = std::fs::read(&path).map_err(|e| refused(&path, &e))?;
+pub(crate) fn script(path: &Path) -> std::result::Result<Vec<u8>, QError> {
+    let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
     Ok(lines(&bytes).join(&b"\n"[..]))
 }
 

@@ -29,7 +29,7 @@ use crate::io::pipe;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::Made;
-use crate::runtime::paths::check;
+use crate::runtime::paths::{check, sought};
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use columns::table::symbol::{intern, text as name_text};
@@ -109,7 +109,7 @@ fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError
         },
         file => (file.clone(), None),
     };
-    let path = path(context, &file)?;
+    let path = sought(context, path(context, &file)?);
     let mut open = std::fs::File::open(&path).map_err(|e| refused(&path, &e))?;
     let found = open.metadata().map_err(|e| refused(&path, &e))?;
     if found.is_file() {
@@ -395,6 +395,12 @@ pub(crate) fn compression(context: &mut Context, x: Value) -> Result {
 
 /// `get file`: returns the value in a file.
 pub(crate) fn get(context: &mut Context, name: &Value) -> Result {
+    let path = sought(context, path(context, name)?);
+    found(context, &path)
+}
+
+/// As [`get`], but relative to the working directory only: for values that are written back.
+pub(crate) fn get_here(context: &mut Context, name: &Value) -> Result {
     let path = path(context, name)?;
     found(context, &path)
 }
