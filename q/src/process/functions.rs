@@ -8,6 +8,7 @@ use crate::runtime::error::QError;
 use crate::runtime::op::Op;
 use crate::syntax::prims::{Arity, PRIMITIVES};
 use crate::verbs::above::Run;
+use crate::verbs::on_disk::held;
 use crate::verbs::{
     address, append, arith, asof, attributes, cast, codec, enums, joins, json, linear, monads, moving, random, replace,
     sets, shape, sort, stats, strings, tables, take, windows,
@@ -21,6 +22,25 @@ macro_rules! op {
         const OP: Op = atomic($name);
         ($name, Run::Binary(|c, x, y| arith::atomic(c, OP, &x, &y)))
     }};
+}
+
+/// A function of whole tables: reads those on disk first, `'par` for a partitioned one.
+macro_rules! whole {
+    ($name:literal, $run:path) => {
+        ($name, Run::Unary(|c, x| held(c, x).and_then(|x| $run(c, x))))
+    };
+    ($name:literal, both of $run:path) => {
+        (
+            $name,
+            Run::Binary(|c, x, y| {
+                let (x, y) = (held(c, x)?, held(c, y)?);
+                $run(c, x, y)
+            }),
+        )
+    };
+    ($name:literal, right of $run:path) => {
+        ($name, Run::Binary(|c, x, y| held(c, y).and_then(|y| $run(c, x, y))))
+    };
 }
 
 macro_rules! each {
@@ -60,7 +80,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     op!("<="),
     op!(">="),
     op!("<>"),
-    ("0:", Run::Binary(files::text_operator)),
+    whole!("0:", right of files::text_operator),
     ("1:", Run::Binary(files::bytes_operator)),
     ("2:", Run::Binary(|_, _, _| Err(QError::with("access", "shared libraries are not supported")))),
     derive!("'", Each),
@@ -76,25 +96,25 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("where", Run::Unary(shape::where_)),
     ("reverse", Run::Unary(shape::reverse)),
     ("null", Run::Unary(monads::null)),
-    ("group", Run::Unary(sets::group)),
-    ("iasc", Run::Unary(sort::iasc)),
-    ("idesc", Run::Unary(sort::idesc)),
+    whole!("group", sets::group),
+    whole!("iasc", sort::iasc),
+    whole!("idesc", sort::idesc),
     ("string", Run::Unary(strings::string)),
     ("count", Run::Unary(shape::count)),
     (",:", Run::Unary(|_, x| Ok(x.enlist()))),
     ("floor", Run::Unary(monads::floor)),
     ("not", Run::Unary(monads::not)),
     ("key", Run::Unary(tables::key)),
-    ("distinct", Run::Unary(sets::distinct)),
+    whole!("distinct", sets::distinct),
     ("type", Run::Unary(internal::type_)),
     ("value", Run::Unary(internal::value)),
     ("get", Run::Unary(internal::value)),
-    ("avg", Run::Unary(stats::avg)),
+    whole!("avg", stats::avg),
     ("last", Run::Unary(shape::last)),
-    ("sum", Run::Unary(stats::sum)),
-    ("prd", Run::Unary(stats::prd)),
-    ("min", Run::Unary(stats::min)),
-    ("max", Run::Unary(stats::max)),
+    whole!("sum", stats::sum),
+    whole!("prd", stats::prd),
+    whole!("min", stats::min),
+    whole!("max", stats::max),
     ("exit", Run::Unary(environment::exit)),
     ("abs", Run::Unary(monads::abs)),
     ("sqrt", Run::Unary(monads::sqrt)),
@@ -107,14 +127,14 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("tan", Run::Unary(monads::tan)),
     ("atan", Run::Unary(monads::atan)),
     ("enlist", Run::Many(shape::enlist)),
-    ("var", Run::Unary(stats::var)),
-    ("dev", Run::Unary(stats::dev)),
+    whole!("var", stats::var),
+    whole!("dev", stats::dev),
     ("in", Run::Binary(sets::in_)),
     ("within", Run::Binary(sets::within)),
     ("like", Run::Binary(strings::like)),
     ("bin", Run::Binary(sets::bin)),
     ("ss", Run::Binary(strings::ss)),
-    ("insert", Run::Binary(append::insert)),
+    whole!("insert", right of append::insert),
     ("wsum", Run::Binary(stats::wsum)),
     ("wavg", Run::Binary(stats::wavg)),
     op!("div"),
@@ -132,18 +152,18 @@ static FUNCTIONS: &[(&str, Run)] = &[
     each!("over", Over),
     each!("scan", Scan),
     each!("prior", EachPrior),
-    ("upsert", Run::Binary(append::upsert)),
-    ("union", Run::Binary(sets::union)),
-    ("inter", Run::Binary(sets::inter)),
-    ("except", Run::Binary(sets::except)),
-    ("cross", Run::Binary(shape::cross)),
-    ("cut", Run::Binary(take::cut)),
-    ("sublist", Run::Binary(take::sublist)),
-    ("rotate", Run::Binary(shape::rotate)),
-    ("xprev", Run::Binary(shape::xprev)),
-    ("xrank", Run::Binary(sort::xrank)),
-    ("xasc", Run::Binary(sort::xasc)),
-    ("xdesc", Run::Binary(sort::xdesc)),
+    whole!("upsert", right of append::upsert),
+    whole!("union", both of sets::union),
+    whole!("inter", both of sets::inter),
+    whole!("except", both of sets::except),
+    whole!("cross", both of shape::cross),
+    whole!("cut", right of take::cut),
+    whole!("sublist", right of take::sublist),
+    whole!("rotate", right of shape::rotate),
+    whole!("xprev", right of shape::xprev),
+    whole!("xrank", right of sort::xrank),
+    whole!("xasc", right of sort::xasc),
+    whole!("xdesc", right of sort::xdesc),
     ("xkey", Run::Binary(tables::xkey)),
     ("xcol", Run::Binary(tables::xcol)),
     ("xcols", Run::Binary(tables::xcols)),
@@ -175,37 +195,37 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("til", Run::Unary(shape::til)),
     ("all", Run::Unary(stats::all)),
     ("any", Run::Unary(stats::any)),
-    ("asc", Run::Unary(sort::asc)),
-    ("desc", Run::Unary(sort::desc)),
+    whole!("asc", sort::asc),
+    whole!("desc", sort::desc),
     ("attr", Run::Unary(attributes::attr)),
-    ("avgs", Run::Unary(stats::avgs)),
+    whole!("avgs", stats::avgs),
     ("ceiling", Run::Unary(monads::ceiling)),
     ("cols", Run::Unary(tables::cols)),
     ("deltas", Run::Many(stats::deltas)),
     ("differ", Run::Many(stats::differ_from)),
     ("eval", Run::Unary(tree::eval)),
-    ("fills", Run::Unary(shape::fills)),
+    whole!("fills", shape::fills),
     ("hsym", Run::Unary(strings::hsym)),
     ("keys", Run::Unary(tables::keys)),
     ("lower", Run::Unary(monads::lower)),
     ("ltrim", Run::Unary(strings::ltrim)),
-    ("maxs", Run::Unary(stats::maxs)),
-    ("med", Run::Unary(stats::med)),
+    whole!("maxs", stats::maxs),
+    whole!("med", stats::med),
     ("meta", Run::Unary(tables::meta)),
-    ("mins", Run::Unary(stats::mins)),
-    ("next", Run::Unary(shape::next)),
+    whole!("mins", stats::mins),
+    whole!("next", shape::next),
     ("parse", Run::Unary(tree::parse)),
-    ("prds", Run::Unary(stats::prds)),
-    ("prev", Run::Unary(shape::prev)),
-    ("rank", Run::Unary(sort::rank)),
+    whole!("prds", stats::prds),
+    whole!("prev", shape::prev),
+    whole!("rank", sort::rank),
     ("ratios", Run::Many(stats::ratios)),
-    ("raze", Run::Unary(shape::raze)),
+    whole!("raze", shape::raze),
     ("rtrim", Run::Unary(strings::rtrim)),
-    ("sdev", Run::Unary(stats::sdev)),
+    whole!("sdev", stats::sdev),
     ("show", Run::Unary(internal::show_)),
     ("signum", Run::Unary(monads::signum)),
-    ("sums", Run::Unary(stats::sums)),
-    ("svar", Run::Unary(stats::svar)),
+    whole!("sums", stats::sums),
+    whole!("svar", stats::svar),
     ("system", Run::Unary(internal::system)),
     ("tables", Run::Unary(tables::tables)),
     ("trim", Run::Unary(strings::trim)),
@@ -260,7 +280,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     (".Q.pl", Run::Unary(trap::pl)),
     (".Q.sbt", Run::Unary(trap::sbt)),
     (".Q.bt", Run::Unary(trap::bt)),
-    (".j.j", Run::Unary(json::to_json)),
+    whole!(".j.j", json::to_json),
     (".j.jd", Run::Unary(json::to_json_with)),
     (".j.k", Run::Unary(json::from_json)),
 ];

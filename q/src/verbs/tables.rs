@@ -8,6 +8,7 @@ use crate::runtime::values::type_error;
 use crate::syntax::prims;
 use crate::verbs::above::{Evaluate, Stored};
 use crate::verbs::aggregate::{Aggregation, Grouping, Ids};
+use crate::verbs::on_disk::{described, held};
 use crate::verbs::rows::{key_by, unkey};
 use crate::verbs::rowwise::RowWise;
 use crate::verbs::{aggregate, find, index};
@@ -36,6 +37,18 @@ pub(crate) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Sym(name), Value::Vector(Vector { items: Items::Long(_) | Items::Int(_), .. }) | Value::Long(_)) => {
             crate::verbs::enums::link(context, *name, y)
+        }
+        (Value::Int(_) | Value::Long(_), Value::Func(_))
+            if x.as_long() == Some(0) && described(context, &y).is_some() =>
+        {
+            // A table on disk has no keys.
+            Ok(y)
+        }
+        (Value::Int(_) | Value::Long(_), Value::Func(_)) if x.as_long().is_some_and(|n| n > 0) => {
+            match held(context, y)? {
+                table @ Value::Table(_) => bang(context, x, table),
+                _ => Err(type_error()),
+            }
         }
         (Value::Int(_) | Value::Long(_), _) if x.as_long().is_some_and(|n| n < 0) => {
             context.numbered(x.as_long().unwrap_or(0), y)

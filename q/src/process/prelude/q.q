@@ -56,8 +56,9 @@ csv:","
   ends:0,sums .Q.cn t;
   at:group ends bin rows;
   one:{[t;ends;rows;p;at]
-    r:?[t;enlist(=;.Q.pf;.Q.pv p);0b;()];
-    r rows[at]-ends p};
+    at:rows[at]-ends p;
+    r:?[t;((=;.Q.pf;.Q.pv p);(within;`i;(min at;max at)));0b;()];
+    r at-min at};
   (raze one[t;ends;rows]'[key at;value at])iasc raze value at}
 / value of a symbol; other values as they are
 .Q.v:{[x]$[-11h=type x;value x;x]}
