@@ -205,8 +205,9 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     } else {
         Amend { function: Some(f), value: value.as_ref() }
     };
-    let is_inside = if assigns { crate::io::files::may_be_folder } else { crate::io::files::is_folder };
-    // Each column of a splayed table has its own file; `` ` `` is the table itself. An assignment makes the directories that it needs.
+    let creates = assigns || prims::is_glyph(f, ",");
+    let is_inside = if creates { crate::io::files::may_be_folder } else { crate::io::files::is_folder };
+    // Each column of a splayed table has its own file; `` ` `` is the table itself. An assignment or append makes the directories that it needs.
     if let (Value::Sym(folder), Some((Value::Sym(column), rest))) = (&target, path.split_first())
         && crate::runtime::paths::is_path(*folder)
         && (*column == Sym::NULL || is_inside(context, &target)?)

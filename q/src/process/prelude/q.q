@@ -131,8 +131,10 @@ csv:","
   if[not .Q.qm t;'`unmappable];
   (` sv .Q.par[dir;part;name],`)set .Q.ens[dir;t;domain];
   name}
-/ whether each column is a vector or a list of vectors of one type
-.Q.qm:{[t]all{$[(not type[x]in 0 77h)|not count x;1b;(0h<>type first x)&1=count distinct type each x]}each value flip t}
+/ whether a column is a vector or a list of vectors of one type; of a table, whether all are
+.Q.qm:{[x]
+  if[98h=type x;:all .z.s each value flip x];
+  $[(not type[x]in 0 77h)|not count x;1b;(0h<>type first x)&1=count distinct type each x]}
 / as .Q.dpft, with the name of the enumeration's file
 .Q.dpfts:{[dir;part;field;name;domain]
   t:value name;
