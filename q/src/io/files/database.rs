@@ -176,7 +176,11 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     if let Some((value, place)) = all.last() {
         for table in entries(context, &partition_folder(place, value))?.iter().filter(|t| t.join(".d").exists()) {
             tables.insert(file_name(table).to_vec());
-            let columns = super::column_names(context, table)?;
+            let mut columns = super::column_names(context, table)?;
+            // The partition's value stands for a stored column of the same name.
+            if columns.len() > 1 {
+                columns.retain(|column| *column != name(field));
+            }
             let table = symbol(file_name(table))?;
             context.set_global(table, Value::func(Function::OnDisk { columns, place: table }))?;
         }

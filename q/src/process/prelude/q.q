@@ -161,8 +161,8 @@ csv:","
     p upsert .Q.en[d 0]g flip f!t 1:(s 0;at;n);
     at+:n];
   d 2}
-/ creates a file of an empty list of vectors: .Q.Xf[type;file]
-.Q.Xf:{[type;file]if[not any type~/:upper[.Q.t],`boolean`guid`byte`short`int`long`real`float`char`symbol`timestamp`month`date`datetime`timespan`minute`second`time;'`type];file set()}
+/ creates a file of an empty list of vectors, of a type given as upper-case letter or name: .Q.Xf[kind;file]
+.Q.Xf:{[kind;file]if[not any kind~/:upper[.Q.t],`boolean`guid`byte`short`int`long`real`float`char`symbol`timestamp`month`date`datetime`timespan`minute`second`time;'`type];file set()}
 / creates a file of an empty list of strings
 .Q.Cf:{[file].Q.Xf[`char;file]}
 / parts of a URL, given as symbol or text: (scheme with ://;user:password;host:port;path). Anything without a scheme has no parts
