@@ -216,6 +216,24 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         amend_global(context, Value::Sym(file), rest, f, value)?;
         return Ok(target);
     }
+    // Several columns are changed one after the other: only their files, and an append may make them longer than the others.
+    if let (Value::Sym(folder), Some((Value::Vector(Vector { items: Items::Sym(columns), .. }), rest))) =
+        (&target, path.split_first())
+        && crate::runtime::paths::is_path(*folder)
+        && is_inside(context, &target)?
+    {
+        let of_each = value.as_ref().filter(|value| !value.is_scalar());
+        if of_each.is_some_and(|values| values.count() != columns.len()) {
+            return Err(QError::named("length"));
+        }
+        for (i, column) in columns.iter().enumerate() {
+            context.tick()?;
+            let value = of_each.map(|values| values.at(i)).or_else(|| value.clone());
+            let path = [&[Value::Sym(*column)], rest].concat();
+            amend_global(context, target.clone(), &path, f, value)?;
+        }
+        return Ok(target);
+    }
     if let Value::Sym(name) = target
         && crate::runtime::paths::is_path(name)
     {

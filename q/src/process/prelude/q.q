@@ -231,13 +231,15 @@ csv:","
 .Q.d0:{[x].Q.dd[last .Q.pd;last .Q.pv]}
 / rows of a table in some partitions: .Q.dt[partitions;t]
 .Q.dt:{[parts;t].Q.cn[t]where .Q.pv in parts}
-/ restricts a partitioned database to some partitions
+/ restricts a partitioned database to some partitions; as in kdb+, the columns of a table are those in the last one of them
 .Q.view:{[parts]
   at:$[parts~(::);til count .Q.PV;where .Q.PV in parts];
   if[count[.Q.PV]&not count at;'"invalid partition filter"];
   .Q.pv:.Q.PV at;.Q.pd:.Q.PD at;
   .Q.pn:.Q.pt!count[.Q.pt]#enlist();
-  .Q.pf set .Q.pv;}
+  .Q.pf set .Q.pv;
+  if[not count .Q.pv;:(::)];
+  {[dir;t]if[not()~key d:` sv dir,t;c:get` sv d,`.d;t set flip$[1<count c;c except .Q.pf;c]!t]}[.Q.d0[]]each .Q.pt;}
 / takes empty tables for those missing in partitions, as they are in the last partition that has them, in the first one if asked for
 .Q.bv:{[first_]
   has:{[t]where{[t;d;p]not()~key` sv d,(`$string p),t,`.d}[t]'[.Q.pd;.Q.pv]}each .Q.pt;
