@@ -1,5 +1,6 @@
 //! Enumerations and foreign keys: symbols over the name of a list, keys and row numbers over that of a table.
 
+pub(crate) mod beyond;
 mod follow;
 
 use crate::runtime::context::Context;
@@ -164,11 +165,13 @@ pub(crate) fn places(context: &mut Context, x: &Value) -> Result {
     let held = domain(context, name)?;
     let size = held.count() as i64;
     let found = crate::verbs::sets::find_in(context, held, x.clone().plain())?;
+    let symbols = x.as_symbols().unwrap_or_default();
+    let beyond = |i: usize| symbols.get(i).map_or(i64::MIN, |symbol| beyond::place(*symbol));
     Ok(match found {
-        Value::Long(at) if at >= size => Value::Long(i64::MIN),
+        Value::Long(at) if at >= size => Value::Long(beyond(0)),
         Value::Vector(Vector { attr, items: Items::Long(at) }) if at.iter().any(|at| *at >= size) => {
-            let at: Vec<i64> = at.iter().map(|at| if *at < size { *at } else { i64::MIN }).collect();
-            Vector { attr, items: Items::Long(at.into()) }.into()
+            let at = at.iter().enumerate().map(|(i, at)| if *at < size { *at } else { beyond(i) });
+            Vector { attr, items: Items::Long(at.collect::<Vec<i64>>().into()) }.into()
         }
         found => found,
     })

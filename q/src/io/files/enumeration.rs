@@ -7,8 +7,10 @@ use crate::runtime::error::QError;
 use crate::verbs::enums;
 use columns::table::symbol::intern;
 use columns::table::{Items, Sym, Value, Vector};
+use std::cell::RefCell;
 
-/// Returns the symbols of a domain at the indices that a source has, or the indices if the domain is not loaded.
+/// Returns the symbols of a domain at the indices that a source has, or the indices if the domain is not loaded. For one beyond the domain's end there
+/// is a symbol too, see [`enums::beyond`].
 pub(super) fn enumeration<const N: usize>(
     context: &mut Context,
     name: &[u8],
@@ -19,9 +21,30 @@ pub(super) fn enumeration<const N: usize>(
     match context.host.global(name) {
         Some(Value::Vector(Vector { items: Items::Sym(known), .. })) => {
             enums::note(name);
-            let at = |bytes| usize::try_from(place(bytes)).ok().and_then(|place| known.get(place)).copied();
-            Ok(Items::Enum(name, source.items(|bytes| at(bytes).unwrap_or(Sym::NULL))?.into()))
+            let failed = RefCell::new(None);
+            let items = source.items(|bytes| {
+                let place = place(bytes);
+                match usize::try_from(place).ok().and_then(|place| known.get(place)) {
+                    Some(symbol) => *symbol,
+                    None => missing(place, &failed),
+                }
+            })?;
+            match failed.into_inner() {
+                Some(error) => Err(error),
+                None => Ok(Items::Enum(name, items.into())),
+            }
         }
         _ => Ok(tagged::item(context, name, Value::longs(source.items(place)?))?.to_items()),
     }
+}
+
+/// The item at a place that the domain does not have. Kept out of the loop over the items, which is fast without it.
+#[cold]
+#[inline(never)]
+fn missing(place: i64, failed: &RefCell<Option<QError>>) -> Sym {
+    let symbol = if place < 0 { Ok(Sym::NULL) } else { enums::beyond::symbol(place) };
+    symbol.unwrap_or_else(|error| {
+        *failed.borrow_mut() = Some(error);
+        Sym::NULL
+    })
 }
