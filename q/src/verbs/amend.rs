@@ -299,7 +299,7 @@ fn set_at(context: &mut Context, x: Value, key_at: Key, new: Value) -> Result<Va
                     Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
                 }
                 None => {
-                    let keys = append(context, keys, key.clone())?;
+                    let keys = with_key(context, keys, key)?;
                     let values = append(context, values, new)?;
                     Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values })))
                 }
@@ -329,7 +329,7 @@ fn set_row(context: &mut Context, d: Dict, key: (&Value, Option<usize>), new: Va
         Value::Dict(row) => append_row(context, rows, row.values.items())?,
         _ => Value::table(rows),
     };
-    let keys = append(context, keys, key.clone())?;
+    let keys = with_key(context, keys, key)?;
     Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values })))
 }
 
@@ -402,6 +402,26 @@ fn nothing_of(column: &Vector) -> Value {
         Items::List(_) => Value::Null,
         simple => simple.get(usize::MAX),
     }
+}
+
+/// Adds a key of a dictionary. An integer of another width is joined as by `,`: loggers keep their sinks by handle, an int, after the
+/// longs 1 and 2.
+fn with_key(context: &mut Context, keys: Value, key: &Value) -> Result<Value, QError> {
+    let is_integer = |kind: i8| matches!(kind, types::SHORT | types::INT | types::LONG);
+    let widths_differ = match (&keys, key) {
+        (Value::Vector(v), Value::Short(_) | Value::Int(_) | Value::Long(_)) => {
+            let (held, new) = (v.items.type_number(), key.to_items().type_number());
+            !v.items.is_empty() && held != new && is_integer(held) && is_integer(new)
+        }
+        _ => false,
+    };
+    if !widths_differ {
+        return append(context, keys, key.clone());
+    }
+    context.reserve_items(keys.count() + 1, size_of::<Value>())?;
+    let mut all = keys.items();
+    all.push(key.clone());
+    Ok(Value::list(all))
 }
 
 /// Adds a key or value of a dictionary. As with `,:`, a simple list takes only atoms of its type.
