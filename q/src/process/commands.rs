@@ -67,7 +67,9 @@ pub(crate) fn command(context: &mut Context, line: &[u8]) -> Result {
         }
         b"t" | b"ts" => timed(context, word, if settings::number(rest).is_some() { rest } else { whole }),
         b"l" => load(context, rest),
-        b"cd" | b"pwd" => folder(context, rest),
+        b"cd" => folder(context, rest),
+        // A command of the shell in kdb+: a list of lines, of which scripts take the first.
+        b"pwd" if rest.is_empty() => Ok(Value::list(vec![folder(context, rest)?])),
         b"s" => threads(context, rest),
         b"r" if rest.contains(&b' ') => rename(context, rest),
         b"1" | b"2" if !rest.is_empty() => redirect(context, word, rest),
