@@ -84,7 +84,8 @@ fn every_expression_shows_what_its_file_says() {
 }
 
 /// Prefixes of files whose expressions depend on the process rather than on data.
-const OF_THE_PROCESS: [&str; 8] = ["console", "files", "views", "web", "errors", "commands", "database", "start"];
+const OF_THE_PROCESS: [&str; 9] =
+    ["console", "files", "views", "web", "errors", "commands", "database", "start", "modules"];
 
 /// Returns the files that do not observe how they are evaluated and have no effect outside their session. The others are evaluated in
 /// the plain run only.

@@ -79,7 +79,8 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
         return Ok(space);
     }
     let part = dotted(context, name, |c, stem| c.host.global(stem))?;
-    match part.or_else(|| own_keyword(context, written)).or_else(|| default_handler(context, written)) {
+    let found = part.or_else(|| own_keyword(context, written)).or_else(|| default_handler(context, written));
+    match found.or_else(|| module_word(context, written)) {
         Some(value) => Ok(value),
         None => Err(context.host.missing(name)),
     }
@@ -98,6 +99,16 @@ fn own_keyword(context: &mut Context, written: &[u8]) -> Option<Value> {
     }
     let name = columns::table::symbol::find(&[b".q.", written].concat())?;
     context.host.global(name)
+}
+
+/// `use`, which is a function and no keyword: programs for kdb+ name variables so. A word of the code's own namespace, for the name in full.
+fn module_word(context: &Context, written: &[u8]) -> Option<Value> {
+    let around = written.strip_suffix(b"use")?;
+    let is_seen = match around.strip_suffix(b".") {
+        Some(space) => resolve::module_of(space).is_some() || space == text(context.host.namespace()),
+        None => around.is_empty(),
+    };
+    if is_seen { prims::keyword(b".Q.m.use") } else { None }
 }
 
 /// Where the parts of a dotted name begin; none for more parts than any value in use has, as each beginning of the name is looked up.

@@ -173,16 +173,21 @@ pub(crate) fn tls(context: &Context) -> Result {
 
 /// `getenv x`: returns an environment variable, empty if unset.
 pub(crate) fn getenv(context: &mut Context, x: Value) -> Result {
-    use std::os::unix::ffi::OsStrExt;
     check_system(context, "environment variables")?;
     let name = match x {
         Value::Sym(name) => name,
         Value::Vector(_) => return map(context, &x, getenv),
         _ => return Err(type_error()),
     };
-    let name = std::ffi::OsStr::from_bytes(text(name));
-    let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name.as_bytes()).cloned();
-    Ok(Value::chars(value.unwrap_or_else(|| std::env::var_os(name).unwrap_or_default().as_bytes().to_vec())))
+    Ok(Value::chars(variable(text(name))))
+}
+
+/// An environment variable, empty if it is not set; the caller's right to read it is checked before.
+pub(crate) fn variable(name: &[u8]) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    let value = ENVIRONMENT.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+    let of_process = || std::env::var_os(std::ffi::OsStr::from_bytes(name)).unwrap_or_default().as_bytes().to_vec();
+    value.unwrap_or_else(of_process)
 }
 
 /// Variables set by `setenv`, visible to `getenv` and to commands of `system`: the environment of the process itself never changes.

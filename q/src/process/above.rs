@@ -1,7 +1,7 @@
 //! Evaluation behind the interface that lower layers call.
 
 use crate::eval::{apply, globals, namespace, numbered, walk};
-use crate::process::{commands, entry, functions, prelude, system};
+use crate::process::{commands, entry, functions, modules, prelude, system};
 use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, QError};
 use crate::runtime::frame::{Frame, Walk};
@@ -88,12 +88,16 @@ impl Evaluate for Context<'_> {
     }
 
     fn library(&self, name: Sym) -> Result<Option<Value>, QError> {
-        prelude::value(self, name)
+        match prelude::value(self, name)? {
+            Some(value) => Ok(Some(value)),
+            None => modules::default(self, name),
+        }
     }
 
     fn library_names(space: &[u8]) -> Vec<Sym> {
         let mut names = prelude::definitions::names(space);
         names.extend(system::constants(space));
+        names.extend(modules::names(space));
         names
     }
 

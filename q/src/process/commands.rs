@@ -124,7 +124,11 @@ fn directory(context: &mut Context, rest: &[u8]) -> Result {
         let space = context.host.namespace();
         return Ok(Value::Sym(if space == Sym::NULL { prims::name(".") } else { space }));
     }
-    let space = if rest == b"." { Sym::NULL } else { crate::runtime::values::symbol(rest)? };
+    let space = match rest {
+        b"." => Sym::NULL,
+        // Within a module also `.z.m.name`.
+        name => crate::syntax::resolve::qualify(crate::runtime::values::symbol(name)?, context.host.namespace())?,
+    };
     if space != Sym::NULL && (!rest.starts_with(b".") || rest.contains(&b' ')) {
         return Err(QError::signal(rest));
     }

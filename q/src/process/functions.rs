@@ -3,6 +3,7 @@
 use crate::eval::{internal, iterate, trap, views};
 use crate::io::environment;
 use crate::io::files;
+use crate::process::modules;
 use crate::qsql::tree;
 use crate::runtime::error::QError;
 use crate::runtime::op::Op;
@@ -280,6 +281,9 @@ static FUNCTIONS: &[(&str, Run)] = &[
     (".Q.pl", Run::Unary(trap::pl)),
     (".Q.sbt", Run::Unary(trap::sbt)),
     (".Q.bt", Run::Unary(trap::bt)),
+    (".Q.rp", Run::Unary(modules::resolved)),
+    (".Q.m.mp", Run::Unary(modules::path_of)),
+    (".Q.m.use", Run::Unary(modules::use_module)),
     whole!(".j.j", json::to_json),
     (".j.jd", Run::Unary(json::to_json_with)),
     (".j.k", Run::Unary(json::from_json)),

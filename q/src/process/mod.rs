@@ -6,6 +6,7 @@ pub(crate) mod entry;
 pub(crate) mod functions;
 pub mod handlers;
 pub mod help;
+pub(crate) mod modules;
 pub(crate) mod prelude;
 pub(crate) mod rules;
 pub mod script;

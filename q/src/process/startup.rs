@@ -6,7 +6,7 @@ use crate::process::script;
 use crate::process::session::{Session, Start};
 use crate::runtime::author::OfOwner;
 use crate::runtime::console::Console;
-use crate::runtime::error::QError;
+use crate::runtime::error::{Origin, QError};
 use crate::runtime::host::{Host, Setting};
 use crate::runtime::limits::Limits;
 use crate::runtime::settings;
@@ -77,6 +77,7 @@ pub fn load(
         let result = run(path, &mut session, &mut print);
         // `\d` in a file does not carry over to the next.
         let _ = session.set_namespace(Sym::NULL);
+        session.loading(None);
         if let Some(code) = session.exited() {
             return Err(StartupError::Exit(code));
         }
@@ -88,13 +89,25 @@ pub fn load(
         threads: session.threads().now,
         console: session.console_now(),
         settings: settings::settings(),
-        files: own.into_iter().chain(session.loaded().map(Path::to_path_buf)).collect(),
+        files: session
+            .loaded()
+            .filter(|path| !own.iter().any(|own| own == path))
+            .map(Path::to_path_buf)
+            .chain(own.clone())
+            .collect(),
     })
 }
 
 fn run(path: &Path, session: &mut Session, print: &mut impl FnMut(&[u8])) -> Result<(), StartupError> {
     let text = std::fs::read(path).map_err(|error| StartupError::File { path: path.to_path_buf(), error })?;
+    let full: Arc<[u8]> = {
+        use std::os::unix::ffi::OsStrExt;
+        let full = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        full.as_os_str().as_bytes().into()
+    };
     for (line, expression) in script::expressions_of(path, &text) {
+        // Paths and modules relative to the script.
+        session.loading(Some(Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) }));
         let result =
             eval_line(session, &expression, &Limits { deadline: None, memory_bytes: u64::MAX, ..Limits::default() });
         let printed = session.take_printed();
@@ -152,6 +165,22 @@ mod tests {
         assert!(lines.first().is_some_and(|line| line.ends_with("bad.q, line 4:")), "{text}");
         let error = "'type (+ was given a long and a symbol)";
         assert_eq!(lines.get(1..), Some(&[error, "  [0]  b:1+`x", "          ^"][..]), "{text}");
+    }
+
+    #[test]
+    fn modules_and_paths_beside_a_start_up_file_are_found() {
+        let module = File::new("module", "export:([f:{x+1}])\n");
+        let stem = module.0.with_extension("");
+        let name = stem.file_name().and_then(|name| name.to_str()).expect("a name");
+        let file = File::new("uses", &format!("m:use`$\"..{name}\"\nv:m.f 1\np:.Q.rp\"::x\"\n"));
+        let startup = loaded(&[&file]).expect("loads");
+        let value =
+            |name: &[u8]| startup.globals.iter().find(|(n, _)| symbol::text(*n) == name).map(|(_, value)| value);
+        assert!(matches!(value(b"v"), Some(Value::Long(2))));
+        assert!(
+            value(b"p").and_then(Value::as_text).is_some_and(|path| path.starts_with(b"/") && path.ends_with(b"/x"))
+        );
+        assert_eq!(startup.files.len(), 2, "{:?}", startup.files);
     }
 
     #[test]

@@ -256,7 +256,10 @@ pub(crate) fn keywords() -> Vec<Sym> {
 
 /// Names of the primitives of a namespace (`.j`), without the namespace.
 pub(crate) fn names_in(space: &[u8]) -> Vec<Sym> {
-    let inside = |p: &Primitive| p.name.as_bytes().strip_prefix(space)?.strip_prefix(b".").and_then(|n| intern(n).ok());
+    let inside = |p: &Primitive| {
+        let short = p.name.as_bytes().strip_prefix(space)?.strip_prefix(b".")?;
+        if short.contains(&b'.') { None } else { intern(short).ok() }
+    };
     if space.is_empty() { Vec::new() } else { PRIMITIVES.iter().filter_map(inside).collect() }
 }
 

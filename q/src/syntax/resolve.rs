@@ -144,9 +144,33 @@ pub(crate) fn walk(node: &Node, look: &mut impl FnMut(&Node)) {
 /// The variable among q's own words, which every namespace sees and text cannot assign.
 pub(super) const WORD: &[u8] = b"csv";
 
+/// The namespace of the module to which a namespace belongs: `.m.a.0b` of `.m.a.0b.c`. Its last part alone begins with a zero.
+pub(crate) fn module_of(space: &[u8]) -> Option<&[u8]> {
+    let mut end = b".m".len();
+    for part in space.strip_prefix(b".m.")?.split(|c| *c == b'.') {
+        end += 1 + part.len();
+        if part.first() == Some(&b'0') {
+            return space.get(..end);
+        }
+    }
+    None
+}
+
+/// The full name of a member of the module in evaluation, which outside modules is the root: `.f` of `.z.m.f`, or the module itself.
+fn of_module(member: &[u8], namespace: Sym) -> Result<Sym, QError> {
+    match (module_of(text(namespace)), member) {
+        (Some(module), _) => symbol(&[module, member].concat()),
+        (None, [b'.', rest @ ..]) if !rest.is_empty() => symbol(rest),
+        (None, _) => symbol(b"."),
+    }
+}
+
 /// A global's full name as seen from `namespace`.
 pub fn qualify(name: Sym, namespace: Sym) -> Result<Sym, QError> {
     let plain = text(name);
+    if let Some(member) = plain.strip_prefix(b".z.m").filter(|member| matches!(member.first(), None | Some(b'.'))) {
+        return of_module(member, namespace);
+    }
     if namespace == Sym::NULL || plain.first() == Some(&b'.') || plain == WORD {
         return Ok(name);
     }
@@ -154,25 +178,33 @@ pub fn qualify(name: Sym, namespace: Sym) -> Result<Sym, QError> {
 }
 
 impl Scope {
+    /// What a name stands for.
+    fn named(&self, name: Sym, at: u32) -> Result<Kind, QError> {
+        // `.z.M.f` is the full name of `.z.m.f`.
+        let member = text(name).strip_prefix(b".z.M").filter(|m| matches!(m.first(), None | Some(b'.')));
+        if let Some(member) = member {
+            return Ok(Kind::Const(Value::Sym(of_module(member, self.namespace)?)));
+        }
+        let slot = self.locals.iter().position(|l| *l == name).and_then(|s| u16::try_from(s).ok());
+        let outside = match slot {
+            Some(slot) => Kind::Local(slot),
+            None => match words::found(name) {
+                Some((_, Some(bound))) => Kind::Const(bound),
+                Some((full, None)) => Kind::Global(full),
+                None => Kind::Global(qualify(name, self.namespace)?),
+            },
+        };
+        match self.in_query {
+            0 => Ok(outside),
+            _ => Ok(Kind::Column(name, Box::new(Node { at, height: 1, kind: outside }))),
+        }
+    }
+
     fn resolve(&mut self, node: &mut Node) -> Result<(), QError> {
         crate::runtime::limits::pace()?;
         match &mut node.kind {
             Kind::Name(name) => {
-                let name = *name;
-                let slot = self.locals.iter().position(|l| *l == name).and_then(|s| u16::try_from(s).ok());
-                let outside = match slot {
-                    Some(slot) => Kind::Local(slot),
-                    None => match words::found(name) {
-                        Some((_, Some(bound))) => Kind::Const(bound),
-                        Some((full, None)) => Kind::Global(full),
-                        None => Kind::Global(qualify(name, self.namespace)?),
-                    },
-                };
-                node.kind = if self.in_query > 0 {
-                    Kind::Column(name, Box::new(Node { at: node.at, height: 1, kind: outside }))
-                } else {
-                    outside
-                };
+                node.kind = self.named(*name, node.at)?;
                 Ok(())
             }
             Kind::Const(_) | Kind::Local(_) | Kind::Global(_) | Kind::Column(..) => Ok(()),

@@ -87,10 +87,34 @@ pub(crate) fn path(context: &Context, x: &Value) -> std::result::Result<PathBuf,
         Value::Sym(s) => name_text(*s),
         other => other.as_text().ok_or_else(type_error)?,
     };
+    if let Some(rest) = below_script(x, bytes) {
+        let from = context.host.loading_from().ok_or_else(|| {
+            QError::with("path", "a path that begins with :: is relative to a script, and none is being loaded")
+        })?;
+        let script = std::path::Path::new(std::ffi::OsStr::from_bytes(&from.file));
+        let path = script.parent().unwrap_or(script).join(std::ffi::OsStr::from_bytes(rest));
+        reach::check(context, &path)?;
+        return Ok(path);
+    }
     let bytes = bytes.strip_prefix(b":").unwrap_or(bytes);
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
     reach::check(context, &path)?;
     Ok(path)
+}
+
+/// The rest of a path relative to the directory of the script in evaluation: `::` begins it, after the colon of a file symbol.
+fn below_script<'a>(x: &Value, written: &'a [u8]) -> Option<&'a [u8]> {
+    let path = if matches!(x, Value::Sym(_)) { written.strip_prefix(b":")? } else { written };
+    path.strip_prefix(b"::")
+}
+
+/// Whether a path is relative to the directory of the script in evaluation.
+pub(crate) fn is_of_script(x: &Value) -> bool {
+    let written = match x {
+        Value::Sym(name) => name_text(*name),
+        other => other.as_text().unwrap_or_default(),
+    };
+    below_script(x, written).is_some()
 }
 
 /// Bytes read between two checks of the limits.

@@ -1,7 +1,7 @@
 //! Names of errors, with what usually causes each: `\help NAME`.
 
 /// Errors of the language and of the process. The error of an unknown variable is the variable's name.
-pub(crate) const ERRORS: [(&str, &str); 47] = [
+pub(crate) const ERRORS: [(&str, &str); 51] = [
     (
         "access",
         "the caller lacks the right (files, commands, handles, a role, a function), or user or password are wrong",
@@ -16,6 +16,7 @@ pub(crate) const ERRORS: [(&str, &str); 47] = [
     ("conn", "too many handles are open"),
     ("domain", "an argument is outside of what the function takes: til -1"),
     ("empty", "a directory in par.txt is not there, or none of them has partitions"),
+    ("export", "a module defines no export, or two modules use each other while they are loaded"),
     ("from", "select, exec, update or delete without from"),
     ("hop", "hopen could not connect: wrong host or port, or no process listens there"),
     ("index", "assignment to a position that the list does not have: x[count x]:0"),
@@ -29,6 +30,7 @@ pub(crate) const ERRORS: [(&str, &str); 47] = [
     ("loop", "a view depends on itself"),
     ("match", "a pattern on the left of : does not fit the value: (a;b):1 2 3"),
     ("mismatch", "the columns of two tables differ in names or order; flip, xcols and meta help"),
+    ("module not found", "use: no file of the module's name is in a directory of .Q.m.SP, which QPATH sets"),
     ("no append to zipped enums", "the file of an enumeration's symbols is compressed; set writes it uncompressed"),
     ("nosocket", "a function run by peach used a handle"),
     ("noupdate", "nothing may be changed here: clients with -b, tables of the tickerplant, functions run by peach"),
@@ -38,6 +40,7 @@ pub(crate) const ERRORS: [(&str, &str); 47] = [
     ("par", "a partitioned table cannot be changed as a whole; change its partitions"),
     ("params", "a function has more than 8 parameters"),
     ("parse", "a parse tree that is no expression, or a text that is none"),
+    ("path", "a path that begins with :: is relative to a script, and none is being loaded; .Q.rp while it is"),
     ("path too long", "the name of a file is longer than the operating system allows"),
     ("rank", "too many arguments: {x+y}[1;2;3]"),
     ("s-fail", "`s# on items that do not ascend; asc sorts"),
@@ -53,6 +56,7 @@ pub(crate) const ERRORS: [(&str, &str); 47] = [
     ("u-fail", "`u# on items that are not unique"),
     ("unmappable", "a column that is no vector and no list of vectors of one type: .Q.dpft, .Q.dpt"),
     ("unmatched ]", "ssr: a set of characters in the pattern is not closed; [[] stands for the bracket itself"),
+    ("use", "a module's name that begins with a dot is relative to a script or module, and none is being loaded"),
     ("view", "view x: the variable is no view"),
     ("wsfull", "the memory limit: -w of a session, --limit-query-memory of a process, query-memory of a role"),
 ];
