@@ -557,6 +557,15 @@ impl Host for ReadOnly<'_> {
         true
     }
 
+    /// Partitioned tables are read from their files; `alters` rejects all changes of files and of the system.
+    fn reaches_files(&self) -> bool {
+        self.host.reaches_files()
+    }
+
+    fn alters(&self) -> Result<(), QError> {
+        Err(read_only())
+    }
+
     fn assign(&mut self, _name: Sym, _value: Value) -> Result<(), QError> {
         Err(read_only())
     }
