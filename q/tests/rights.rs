@@ -150,3 +150,49 @@ fn handlers_arguments_are_a_clients() {
     let _ = world.owner("value seen");
     assert!(!world.path.exists());
 }
+
+#[test]
+fn clients_query_the_partitioned_tables_that_the_owner_has_loaded() {
+    let mut world = World::new("shown");
+    let root = world.path.display().to_string();
+    for made in [
+        "`:PATH/2024.01.01/t/ set ([]a:1 2;b:(\"x\";\"yz\"))",
+        "`:PATH/2024.01.02/t/ set ([]a:3 4;b:(\"x\";\"yz\"))",
+        "`:PATH/secret/2024.01.01/t/ set ([]a:5 6)",
+        "`:PATH/secret/u/ set ([]a:7 8)",
+        "\\l PATH",
+    ] {
+        world.owner(made).expect(made);
+    }
+    assert_eq!(world.line(client(), "exec a from t where date=2024.01.02"), Ok("3 4".to_string()));
+    assert_eq!(world.line(client(), "exec sum a by date from t"), Ok("2024.01.01 2024.01.02!3 7".to_string()));
+    assert_eq!(world.line(client(), "reval(parse\"exec last b from t\")"), Ok("\"yz\"".to_string()));
+    // Nothing else of the files, whatever a client says of the database.
+    for (message, query) in [
+        ("0", "get`:2024.01.01/t/a"),
+        ("0", "select from get`:2024.01.01/t/"),
+        ("0", "select from flip`a`b!`:2024.01.01/t/"),
+        (".Q.pd:.Q.PD:2#`:PATH/secret", "select from t"),
+        (".Q.pd:.Q.PD:2#`:secret", "select from t"),
+        (".Q.pv:date:`secret`secret", "select from t"),
+        (".Q.pt:enlist`$\"../secret/u\"; `$\"../secret/u\") set t", "select from (`$\"../secret/u\")"),
+    ] {
+        let mut world = World::new("shown");
+        world.owner(&format!("\\l {root}")).expect("loads");
+        let _ = world.line(client(), message);
+        let answer = world.line(client(), query);
+        assert!(
+            answer.is_err() || answer.as_ref().is_ok_and(|a| !a.contains('5') && !a.contains('7')),
+            "{query}: {answer:?}"
+        );
+        if message == "0" {
+            assert!(answer.is_err_and(|e| e.contains("access")), "{query}");
+        }
+    }
+    // What a client has loaded, with a right that it lost since, is shown to nobody.
+    let mut world = World::new("loaded");
+    let trusted = Caller { grants: elastick_q::Grants { files: true, ..Default::default() }, ..client() };
+    let _ = world.line(trusted, &format!("\\l {root}"));
+    assert!(world.line(client(), "select from t").is_err());
+    std::fs::remove_dir_all(root).expect("removed");
+}

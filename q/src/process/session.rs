@@ -40,6 +40,7 @@ pub struct Session {
     output: Option<Box<dyn Output>>,
     door: Option<Box<dyn Door>>,
     reaches_files: bool,
+    shown_places: Vec<Sym>,
     debugs: bool,
     debugger: Option<Arc<dyn Debugger>>,
     start: Start,
@@ -403,6 +404,18 @@ impl Host for Session {
 
     fn reaches_files(&self) -> bool {
         self.reaches_files
+    }
+
+    fn shown_places(&self) -> &[Sym] {
+        &self.shown_places
+    }
+
+    fn show_places(&mut self, places: &[Sym]) {
+        for place in places {
+            if !self.shown_places.contains(place) {
+                self.shown_places.push(*place);
+            }
+        }
     }
 
     fn arguments(&self) -> Value {

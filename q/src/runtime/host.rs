@@ -291,6 +291,14 @@ pub trait Host {
         Vec::new()
     }
 
+    /// Directories of the partitions of databases that the owner has loaded, as file symbols.
+    fn shown_places(&self) -> &[Sym] {
+        &[]
+    }
+
+    /// Adds to [`Host::shown_places`].
+    fn show_places(&mut self, _places: &[Sym]) {}
+
     /// Files that the process reads at its start, as absolute paths: remote callers must not change them.
     fn guarded(&self) -> &[PathBuf] {
         &[]
@@ -451,6 +459,10 @@ macro_rules! reads_of_host {
 
         fn guarded(&self) -> &[std::path::PathBuf] {
             self.host.guarded()
+        }
+
+        fn shown_places(&self) -> &[Sym] {
+            self.host.shown_places()
         }
 
         fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {

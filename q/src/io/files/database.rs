@@ -171,7 +171,9 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     let is_unique = all.windows(2).all(|pair| !matches!(pair, [a, b] if number(a) == number(b)));
     let values = Value::collapse(all.iter().map(|(value, _)| value.clone()).collect());
     let places: Held<Vec<Sym>> = all.iter().map(|(_, place)| path_symbol(place)).collect();
-    let places = Value::symbols(places?);
+    let places = places?;
+    super::shown::note(context, &places);
+    let places = Value::symbols(places);
     let mut tables = BTreeSet::new();
     if let Some((value, place)) = all.last() {
         for table in entries(context, &partition_folder(place, value))?.iter().filter(|t| t.join(".d").exists()) {
@@ -232,8 +234,9 @@ pub(crate) fn partitions_of(context: &mut Context, table: Sym) -> Held<Partition
 impl Partitions {
     fn folder(&self, context: &Context, index: usize, table: Sym) -> Held<PathBuf> {
         let place = self.places.get(index).copied().unwrap_or(Sym::NULL);
-        let root = super::path(context, &Value::Sym(place))?;
-        Ok(partition_folder(&root, &self.values.items.get(index)).join(std::ffi::OsStr::from_bytes(text(table))))
+        let value = self.values.items.get(index);
+        let root = super::shown::directory(context, place, &value, table, self.columns.as_deref())?;
+        Ok(partition_folder(&root, &value).join(std::ffi::OsStr::from_bytes(text(table))))
     }
 
     /// A partition of a table: the partition field, then its columns. A column that is missing is an error when it is read, as in kdb+: a table has

@@ -18,6 +18,7 @@ mod load;
 mod mapped;
 mod mapper;
 pub(crate) mod reach;
+mod shown;
 mod splayed;
 mod stored_rows;
 mod tagged;

@@ -1,0 +1,53 @@
+//! Databases that the process's owner has loaded. As with kdb+, clients query their partitioned tables, whether or not they may access files.
+
+use crate::io::files::path;
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::runtime::paths::allowed;
+use columns::table::symbol::text;
+use columns::table::{Sym, Value};
+use proto::types;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Notes the directories of the partitions of a loaded database. What a client has loaded is shown to nobody who may not access files.
+pub(super) fn note(context: &mut Context, places: &[Sym]) {
+    if !context.host.caller().remote {
+        context.host.show_places(places);
+    }
+}
+
+/// The directory below which the partition of a value is. The names of `.Q.pd`, `.Q.pv` and of columns may be a client's: a caller without
+/// access to files reaches nothing by them but the tables of the directories that the owner has loaded.
+///
+/// # Errors
+/// `access`.
+pub(super) fn directory(
+    context: &Context,
+    place: Sym,
+    value: &Value,
+    table: Sym,
+    columns: Option<&[Sym]>,
+) -> Result<PathBuf, QError> {
+    let is_partition =
+        matches!(value.type_number().unsigned_abs() as i8, types::INT | types::LONG | types::MONTH | types::DATE);
+    let is_shown = !allowed(context)
+        && context.host.reaches_files()
+        && context.host.shown_places().contains(&place)
+        && is_partition
+        && is_name(table)
+        && columns.is_some_and(|columns| columns.iter().all(|column| is_name(*column)));
+    if !is_shown {
+        return path(context, &Value::Sym(place));
+    }
+    let written = text(place);
+    let folder = Path::new(std::ffi::OsStr::from_bytes(written.strip_prefix(b":").unwrap_or(written)));
+    super::reach::check(context, folder)?;
+    Ok(folder.to_owned())
+}
+
+/// Whether a symbol names an entry of a directory.
+fn is_name(name: Sym) -> bool {
+    let name = text(name);
+    !name.is_empty() && !name.starts_with(b".") && !name.contains(&b'/') && !name.contains(&0)
+}
