@@ -38,7 +38,7 @@ fn browsers_get_pages_from_a_session() {
 fn a_session_shows_values_to_browsers_until_a_handler_is_set() {
     let (_files, _process, port) = serving("own-pages", "t:([]a:1 2;b:`x`y)\n");
     let tables = exchange_at(port, &get("/", ""));
-    assert!(tables.starts_with("HTTP/1.1 200 OK\r\n") && tables.contains("\nt"), "{tables}");
+    assert!(tables.starts_with("HTTP/1.1 200 OK\r\n") && tables.contains("<pre>t\n"), "{tables}");
     assert!(exchange_at(port, &get("/t.json?t", "")).ends_with("{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"b\":\"y\"}"));
     // Chrome's tool for q sends functions.
     assert!(exchange_at(port, &get("/?{exec%20sum%20a%20from%20t}[]", "")).contains("3"));

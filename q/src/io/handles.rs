@@ -317,7 +317,7 @@ impl Handles {
     /// Reads at most so many bytes of a named pipe.
     ///
     /// # Errors
-    /// `type` for another handle; those of [`super::pipe::read`].
+    /// `type` for another handle; those of reading.
     pub fn read_pipe(&self, handle: i64, bytes: usize) -> Result<Value, QError> {
         let number = i32::try_from(handle).unwrap_or(0);
         let mut open = self.take(number, None)?;
