@@ -196,3 +196,26 @@ fn clients_query_the_partitioned_tables_that_the_owner_has_loaded() {
     assert!(world.line(client(), "select from t").is_err());
     std::fs::remove_dir_all(root).expect("removed");
 }
+
+#[test]
+fn code_of_the_owner_uses_modules_whatever_clients_assign() {
+    let mut world = World::new("module");
+    std::fs::create_dir_all(&world.path).expect("made");
+    std::fs::write(world.path.join("good.q"), "export:([f:{x+1}])\n").expect("written");
+    world.owner(".Q.m.SP:enlist\"PATH\"").expect("assigned");
+    world.owner("job:{m:use`good;(m[`f]1;@[key;FILE;{x}])}").expect("defined");
+    let expected = world.owner("job[]").expect("runs");
+    for text in ["zz:1", ".a.export:1", ".b.c:{1}", "use:{x}", "`use set {x}", ".use:1"] {
+        let _ = world.line(client(), text);
+        assert_eq!(world.owner("job[]"), Ok(expected.clone()), "{text}");
+    }
+    std::fs::remove_dir_all(&world.path).expect("removed");
+}
+
+#[test]
+fn a_query_of_the_owners_code_reads_no_namespace_that_a_client_chose() {
+    let mut world = World::new("current");
+    world.owner("t:([]a:1 2 3);.lib.f:{select from `.[`t] where a<lim}").expect("defined");
+    world.line(client(), ".evil.lim:2").expect("assigned");
+    assert!(world.line(client(), "system\"d .evil\";.lib.f[]").is_err());
+}

@@ -75,12 +75,16 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
     if let Some(own) = context.library(name)? {
         return Ok(own);
     }
+    // Before the names of namespaces are read, some of which may be a client's.
+    if let Some(own) = module_word(context, written) {
+        return Ok(own);
+    }
     if let Some(space) = context.namespace(name) {
         return Ok(space);
     }
     let part = dotted(context, name, |c, stem| c.host.global(stem))?;
     let found = part.or_else(|| own_keyword(context, written)).or_else(|| default_handler(context, written));
-    match found.or_else(|| module_word(context, written)) {
+    match found {
         Some(value) => Ok(value),
         None => Err(context.host.missing(name)),
     }
@@ -208,8 +212,9 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
         let changed = with_part(context, held, &parts, value)?;
         return assign(context, holder, limits::made(changed)?);
     }
-    // k text may assign a word of q; a client would change it for everyone.
-    if context.host.caller().remote && !written.starts_with(b".") && prims::keyword(written).is_some() {
+    // k text may assign a word of q, and any text `use`; a client would change them for everyone.
+    let is_word = || written == b"use" || !written.starts_with(b".") && prims::keyword(written).is_some();
+    if context.host.caller().remote && is_word() {
         return Err(QError::named("assign"));
     }
     if written.starts_with(b".q.") && !context.host.caller().remote {

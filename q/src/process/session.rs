@@ -21,6 +21,7 @@ use columns::table::symbol::text;
 use columns::table::{Sym, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use debugging::Debugger;
@@ -40,7 +41,7 @@ pub struct Session {
     output: Option<Box<dyn Output>>,
     door: Option<Box<dyn Door>>,
     reaches_files: bool,
-    shown_places: Vec<Sym>,
+    shown_places: Vec<(Sym, PathBuf)>,
     debugs: bool,
     debugger: Option<Arc<dyn Debugger>>,
     start: Start,
@@ -406,16 +407,13 @@ impl Host for Session {
         self.reaches_files
     }
 
-    fn shown_places(&self) -> &[Sym] {
+    fn shown_places(&self) -> &[(Sym, PathBuf)] {
         &self.shown_places
     }
 
-    fn show_places(&mut self, places: &[Sym]) {
-        for place in places {
-            if !self.shown_places.contains(place) {
-                self.shown_places.push(*place);
-            }
-        }
+    fn show_place(&mut self, place: Sym, folder: PathBuf) {
+        self.shown_places.retain(|(known, _)| *known != place);
+        self.shown_places.push((place, folder));
     }
 
     fn arguments(&self) -> Value {

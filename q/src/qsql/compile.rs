@@ -26,10 +26,11 @@ pub(super) fn is_row_wise(node: &Node) -> bool {
 }
 
 /// Returns the value of a name that is no column. kdb+ keeps the phrases of a query as parse trees, whose names are those of the namespace
-/// that is current when the query runs: they come second, to those of the namespace that the text belongs to.
+/// that is current when the query runs: they come second, to those of the namespace that the text belongs to. Not for a remote caller, whose
+/// namespace would name the globals of the owner's code.
 pub(crate) fn outside(context: &mut Context, name: Sym, outer: &Node, frame: &mut Frame) -> Walk {
     let Kind::Global(full) = outer.kind else { return context.node(outer, frame) };
-    if full == name || context.host.global(full).is_some() {
+    if full == name || context.host.caller().remote || context.host.global(full).is_some() {
         return context.node(outer, frame);
     }
     let current = resolve::qualify(name, context.host.namespace())?;

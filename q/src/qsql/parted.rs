@@ -15,7 +15,7 @@ use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::prims;
 use crate::verbs::attributes::mark_sorted;
 use crate::verbs::{find, rows, shape};
-use columns::table::{Sym, Table, Value};
+use columns::table::{Items, Sym, Table, Value};
 use std::sync::Arc;
 
 /// Whether an expression has one value for any number of rows.
@@ -166,8 +166,8 @@ impl Rows<'_> {
     }
 }
 
-/// Computes the parts of aggregates in each partition, then combines them. `None` if no rows are selected, or if a part is no single item: the last
-/// item of a list of lists.
+/// Computes the parts of aggregates in each partition, then combines them. `None` if no rows are selected, if a part is no single item (the last
+/// item of a list of lists), or if reals are summed.
 fn by_parts(
     context: &mut Context,
     queries: &Reduced,
@@ -183,6 +183,11 @@ fn by_parts(
         }
         let result = rows::unkey(&qsql::select(context, &queries.map, &selected, frame)?)?;
         if queries.map.by.is_none() && !queries.map.distinct && result.count() != 1 {
+            return Ok(None);
+        }
+        if let Value::Table(t) = &result
+            && queries.summed.iter().any(|part| t.column(*part).is_some_and(|c| matches!(c.items, Items::Real(_))))
+        {
             return Ok(None);
         }
         results.push(result);

@@ -12,6 +12,8 @@ use columns::table::{Sym, Value};
 pub(super) struct Reduced {
     pub map: Query,
     pub reduce: Query,
+    /// Parts that are summed. Sums of reals are rounded to reals: added up, they differ from the sum of all rows.
+    pub summed: Vec<Sym>,
 }
 
 /// Columns, and their names if they have been given any.
@@ -22,6 +24,8 @@ struct Plan<'a> {
     columns: &'a [Sym],
     /// Parts of the aggregates.
     parts: Named,
+    /// Those that are summed.
+    summed: Vec<Sym>,
 }
 
 /// A name that no text can have: `0`, `1`.
@@ -73,6 +77,9 @@ impl Plan<'_> {
     /// `f` of a part, where `f` of all rows is `f` of the partitions' results; `None` without such a primitive.
     fn combined(&mut self, f: &str, part: Option<Node>, at: u32) -> Walk<Option<Node>> {
         let Some(part) = part else { return Ok(None) };
+        if f == "sum" {
+            self.summed.push(part_name(self.parts.len())?);
+        }
         let part = self.part(part)?;
         Ok(keyword(f, vec![part], at))
     }
@@ -85,9 +92,7 @@ impl Plan<'_> {
         let at = node.at;
         match (f, arguments) {
             ("count", [_]) => self.combined("sum", Some(node.clone()), at),
-            ("sum" | "min" | "max" | "first" | "last" | "prd" | "all" | "any", [_]) => {
-                self.combined(f, Some(node.clone()), at)
-            }
+            ("sum" | "min" | "max" | "first" | "last" | "all" | "any", [_]) => self.combined(f, Some(node.clone()), at),
             ("wsum", [_, _]) => self.combined("sum", Some(node.clone()), at),
             // Null items have no part in a mean, neither in the sum nor in the count.
             ("avg", [x]) => {
@@ -166,7 +171,7 @@ fn grouped(query: &Query, parts: Named, combined: Named) -> Walk<Reduced> {
     let whole = Query { filters: Vec::new(), ..query.clone() };
     let by = |keys| query.by.is_some().then_some(keys);
     let map = Query { verb: Verb::Select, columns: parts, by: by(keys), ..whole.clone() };
-    Ok(Reduced { map, reduce: Query { columns: combined, by: by(groups), ..whole } })
+    Ok(Reduced { map, reduce: Query { columns: combined, by: by(groups), ..whole }, summed: Vec::new() })
 }
 
 /// The last rows of each group: those of the partitions' last rows. All columns but the keys are the result, so that the keys have their names.
@@ -176,7 +181,11 @@ fn last_rows(query: &Query) -> Walk<Reduced> {
     let keys = by.iter().zip(&names).map(|((_, node), name)| (Some(*name), node.clone())).collect();
     let groups = by.iter().zip(&names).map(|((_, node), name)| (Some(*name), column(*name, node.at))).collect();
     let whole = Query { filters: Vec::new(), ..query.clone() };
-    Ok(Reduced { map: Query { by: Some(keys), ..whole.clone() }, reduce: Query { by: Some(groups), ..whole } })
+    Ok(Reduced {
+        map: Query { by: Some(keys), ..whole.clone() },
+        reduce: Query { by: Some(groups), ..whole },
+        summed: Vec::new(),
+    })
 }
 
 /// Distinct rows: those of the partitions' distinct rows.
@@ -216,7 +225,7 @@ fn is_value(query: &Query, given: Option<Sym>) -> bool {
 pub(super) fn reduced(query: &Query, columns: &[Sym], field: Sym) -> Walk<Option<Reduced>> {
     let by = query.by.as_deref().unwrap_or_default();
     let columns = [columns, &[field]].concat();
-    let mut plan = Plan { columns: &columns, parts: Vec::new() };
+    let mut plan = Plan { columns: &columns, parts: Vec::new(), summed: Vec::new() };
     if !by.iter().all(|(_, node)| is_key(node) && plan.uses_columns(node)) {
         return Ok(None);
     }
@@ -242,6 +251,6 @@ pub(super) fn reduced(query: &Query, columns: &[Sym], field: Sym) -> Walk<Option
     }
     match plan.parts.is_empty() {
         true => Ok(None),
-        false => grouped(query, plan.parts, combined).map(Some),
+        false => grouped(query, plan.parts, combined).map(|queries| Some(Reduced { summed: plan.summed, ..queries })),
     }
 }

@@ -291,13 +291,13 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Directories of the partitions of databases that the owner has loaded, as file symbols.
-    fn shown_places(&self) -> &[Sym] {
+    /// Directories of the partitions of databases that the owner has loaded: as `.Q.pd` names them, and absolute.
+    fn shown_places(&self) -> &[(Sym, PathBuf)] {
         &[]
     }
 
-    /// Adds to [`Host::shown_places`].
-    fn show_places(&mut self, _places: &[Sym]) {}
+    /// Adds to [`Host::shown_places`], in the place of one of the same name.
+    fn show_place(&mut self, _place: Sym, _folder: PathBuf) {}
 
     /// Files that the process reads at its start, as absolute paths: remote callers must not change them.
     fn guarded(&self) -> &[PathBuf] {
@@ -461,7 +461,7 @@ macro_rules! reads_of_host {
             self.host.guarded()
         }
 
-        fn shown_places(&self) -> &[Sym] {
+        fn shown_places(&self) -> &[(Sym, std::path::PathBuf)] {
             self.host.shown_places()
         }
 

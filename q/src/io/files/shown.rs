@@ -7,13 +7,21 @@ use crate::runtime::paths::allowed;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
 use proto::types;
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Notes the directories of the partitions of a loaded database. What a client has loaded is shown to nobody who may not access files.
 pub(super) fn note(context: &mut Context, places: &[Sym]) {
-    if !context.host.caller().remote {
-        context.host.show_places(places);
+    if context.host.caller().remote {
+        return;
+    }
+    let unique: HashSet<Sym> = places.iter().copied().collect();
+    for place in unique {
+        // The working directory may change later.
+        if let Ok(folder) = std::fs::canonicalize(folder_of(place)) {
+            context.host.show_place(place, folder);
+        }
     }
 }
 
@@ -31,19 +39,24 @@ pub(super) fn directory(
 ) -> Result<PathBuf, QError> {
     let is_partition =
         matches!(value.type_number().unsigned_abs() as i8, types::INT | types::LONG | types::MONTH | types::DATE);
-    let is_shown = !allowed(context)
-        && context.host.reaches_files()
-        && context.host.shown_places().contains(&place)
-        && is_partition
-        && is_name(table)
-        && columns.is_some_and(|columns| columns.iter().all(|column| is_name(*column)));
-    if !is_shown {
-        return path(context, &Value::Sym(place));
+    let shown = context.host.shown_places().iter().find(|(known, _)| *known == place);
+    match shown {
+        Some((_, folder))
+            if !allowed(context)
+                && context.host.reaches_files()
+                && is_partition
+                && is_name(table)
+                && columns.is_some_and(|columns| columns.iter().all(|column| is_name(*column))) =>
+        {
+            Ok(folder.clone())
+        }
+        _ => path(context, &Value::Sym(place)),
     }
+}
+
+fn folder_of(place: Sym) -> &'static Path {
     let written = text(place);
-    let folder = Path::new(std::ffi::OsStr::from_bytes(written.strip_prefix(b":").unwrap_or(written)));
-    super::reach::check(context, folder)?;
-    Ok(folder.to_owned())
+    Path::new(std::ffi::OsStr::from_bytes(written.strip_prefix(b":").unwrap_or(written)))
 }
 
 /// Whether a symbol names an entry of a directory.

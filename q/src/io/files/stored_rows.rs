@@ -51,9 +51,10 @@ impl StoredRows {
             return Ok(None);
         }
         let mut file = File::open(path).map_err(|e| refused(path, &e))?;
-        let mut size = file.metadata().map_err(|e| refused(path, &e))?.len();
         let mut head = Vec::with_capacity(head::PAGE_BYTES);
         file.by_ref().take(head::PAGE_BYTES as u64).read_to_end(&mut head).map_err(|e| refused(path, &e))?;
+        // After the head, which counts no items that are not written.
+        let mut size = file.metadata().map_err(|e| refused(path, &e))?.len();
         let zipped = zipped::head(context, path, (&mut file, &head), head::PAGE_BYTES)?;
         let is_zipped = zipped.is_some();
         if let Some((plain_bytes, plain)) = zipped {

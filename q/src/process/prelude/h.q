@@ -131,7 +131,8 @@
 .z.ph:{[x]
   at:count[t]&(t:.h.uh first x)?"?";
   kind:`$last"."vs at#t;text:(1+at)_t;
-  if[not count text;:.h.hp string tables`.];
-  r:@[{(1b;.h.val x)};text;{(0b;x)}];
-  if[not first r;:.h.he r 1];
-  $[kind in key .h.tx;.h.hy[kind;"\n"sv .h.tx[kind]r 1];.h.hp"\n"vs -1_.Q.s r 1]}
+  page:{.h.hp .h.xs each x};
+  if[not count text;:page string tables`.];
+  shown:{[page;kind;x]$[kind in key[.h.tx]except`raw;.h.hy[kind;"\n"sv .h.tx[kind]x];page"\n"vs -1_.Q.s x]};
+  r:@[{[shown;x](1b;shown .h.val x)}[shown[page;kind]];text;{(0b;x)}];
+  $[first r;r 1;.h.he r 1]}
