@@ -93,14 +93,16 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
 
 /// Deletes a global, or a namespace with those below it.
 fn delete(context: &mut Context, name: Sym) -> Result<(), QError> {
-    if context.host.global(name).is_some() {
-        context.host.remove(name)?;
-        words::forget(name);
-    } else if let Some(Value::Dict(below)) = context.namespace(name) {
+    if context.host.global(name).is_none()
+        && let Some(Value::Dict(below)) = context.namespace(name)
+    {
         context.enter()?;
         let nothing = Dict { sorted: false, keys: Value::symbols(Vec::new()), values: Value::empty() };
-        set_members(context, name, &below, &nothing)?;
+        return set_members(context, name, &below, &nothing);
     }
+    // A name that is not there may be one that the caller must not change.
+    context.host.remove(name)?;
+    words::forget(name);
     Ok(())
 }
 

@@ -233,6 +233,7 @@ fn missing(written: &[u8]) -> QError {
 
 /// `.Q.rp x`: a path that begins with `::`, relative to the script in evaluation, as an absolute one. Other paths are returned as they are.
 pub(crate) fn resolved(context: &mut Context, x: Value) -> Result {
+    crate::runtime::paths::check(context)?;
     let is_symbol = match &x {
         Value::Sym(_) => true,
         other => {
