@@ -381,11 +381,13 @@ pub(crate) fn count(context: &mut Context, x: &Value) -> Held<Option<i64>> {
     Ok(Some(partitions_of(context, place)?.counts(context, place)?.iter().sum()))
 }
 
-/// `.Q.cn t`: counts the rows of each partition of a table, at every call, and stores the counts in `.Q.pn`.
+/// `.Q.cn t`: counts the rows of each partition of a table, at every call, and stores the counts in `.Q.pn`; not for clients and `reval`, which may not
+/// change it.
 pub(crate) fn q_cn(context: &mut Context, x: Value) -> Result {
     let place = place_of(context, &x).ok_or_else(type_error)?;
     let counts = Value::longs(partitions_of(context, place)?.counts(context, place)?);
-    if let Some(Value::Dict(known)) = context.host.global(name(".Q.pn")) {
+    let may_store = !context.host.caller().remote && !context.host.is_read_only();
+    if let Some(Value::Dict(known)) = context.host.global(name(".Q.pn")).filter(|_| may_store) {
         let tables = known.keys.as_symbols().unwrap_or_default();
         let held = |(i, t): (usize, &Sym)| if *t == place { counts.clone() } else { known.values.at(i) };
         let all = tables.iter().enumerate().map(held).collect();
