@@ -271,7 +271,7 @@ impl Value {
         }
     }
 
-    /// Returns items by index; an index past the end gives a null. Like dictionaries picked from a list are a table.
+    /// Returns items by index; an index past the end gives a null. The result is a table where the items are dictionaries with the same keys.
     pub fn gather<I: Int>(&self, rows: &[I]) -> Value {
         match self {
             Value::Vector(v) => Value::of_column(v.items.gather(rows).into()),

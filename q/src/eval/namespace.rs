@@ -106,7 +106,7 @@ fn delete(context: &mut Context, name: Sym) -> Result<(), QError> {
     Ok(())
 }
 
-/// `` delete a,b from `.n ``: deletes names of a namespace, which remains when it holds no more.
+/// `` delete a,b from `.n ``: deletes names of a namespace. One that has no names left remains, empty.
 pub(crate) fn delete_names(context: &mut Context, space: Sym, names: &[Sym]) -> Result<(), QError> {
     let is_root = text(space) == b".";
     for name in names {

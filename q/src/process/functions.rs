@@ -25,7 +25,7 @@ macro_rules! op {
     }};
 }
 
-/// A function of whole tables: reads those on disk first, `'par` for a partitioned one.
+/// A function that needs its tables in memory: an argument that is a splayed table is read first, a partitioned one is `'par`.
 macro_rules! whole {
     ($name:literal, $run:path) => {
         ($name, Run::Unary(|c, x| held(c, x).and_then(|x| $run(c, x))))

@@ -63,7 +63,7 @@ pub(crate) fn use_module(context: &mut Context, x: Value) -> Result {
     set_loaded(context, &known_files)?;
     let result = evaluated(context, &file, space);
     if result.is_err() {
-        // The next `use` tries again. Modules that this one has loaded stay.
+        // The next `use` of this module loads it again. Modules that it has loaded itself stay loaded.
         let mut known_files = loaded(context);
         known_files.retain(|(file, _)| *file != known);
         set_loaded(context, &known_files)?;

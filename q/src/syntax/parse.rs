@@ -508,7 +508,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `:[name;y]` and `:[name i;y]` assign, as `name:y` and `name[i]:y` do; `::[name;y]` assigns a global, and defines no view.
+/// `:[name;y]` and `:[name i;y]` assign, as `name:y` and `name[i]:y` do; `::[name;y]` assigns a global; it does not define a view.
 fn bracket_assignment(node: Node) -> Node {
     let Kind::Apply(f, arguments) = &node.kind else { return node };
     let [Some(place), Some(value)] = &arguments[..] else { return node };

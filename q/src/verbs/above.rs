@@ -74,7 +74,7 @@ pub(crate) trait Evaluate {
     /// A namespace as a dictionary.
     fn namespace(&mut self, name: Sym) -> Option<Value>;
 
-    /// Deletes names of a namespace, which remains when it holds no more.
+    /// Deletes names of a namespace. One that has no names left remains, empty.
     fn delete_names(&mut self, space: Sym, names: &[Sym]) -> Result<(), QError>;
 
     /// The value of a name that the library, written in q, defines.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 type Held<T> = std::result::Result<T, QError>;
 
-/// A table that a query reads in parts: a splayed one, or that of a partition.
+/// A splayed table, or a table of one partition, of which a query reads some columns and rows.
 pub(crate) struct Part {
     from: From,
     names: Vec<Sym>,

@@ -1,4 +1,4 @@
-//! Files of lists whose items have no fixed width: counted by their heads, and read in part.
+//! Columns of lists and strings: their number of items, from the head of the file, and some of their items, without reading the others.
 
 use super::growing::{Counts, REFERENCE_BYTES, references};
 use super::stored_rows::StoredRows;

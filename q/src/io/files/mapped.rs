@@ -49,7 +49,7 @@ pub(super) struct Heap {
     /// Copies of the objects for strings, made when the first string of each is read.
     parts: Vec<OnceCell<Shared<u8>>>,
     symbols: Vec<Sym>,
-    /// Offset of the first of these objects in the file.
+    /// Offset in the file at which `objects` begins.
     start: u64,
 }
 

@@ -25,8 +25,8 @@ pub(super) fn note(context: &mut Context, places: &[Sym]) {
     }
 }
 
-/// The directory below which the partition of a value is. The names of `.Q.pd`, `.Q.pv` and of columns may be a client's: a caller without
-/// access to files reaches nothing by them but the tables of the directories that the owner has loaded.
+/// The directory that has the partition of a value. A client may have assigned `.Q.pd`, `.Q.pv` and the names of columns: for a caller without
+/// access to files, only tables in directories that the owner has loaded are found by them.
 ///
 /// # Errors
 /// `access`.

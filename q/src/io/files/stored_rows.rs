@@ -161,7 +161,7 @@ impl StoredRows {
         Ok(Vector { attr, items })
     }
 
-    /// Reads the items of these rows, which ascend and are in the file, without what is far from them.
+    /// Reads the items of these rows, given in ascending order and all in the file. Long stretches between two rows are not read.
     ///
     /// # Errors
     /// As [`StoredRows::read`].

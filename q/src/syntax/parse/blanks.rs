@@ -1,10 +1,10 @@
-//! Blanks before `'` and `':`, which may be iterators, signals or compositions.
+//! Decides what `'` and `':` after a blank mean: an iterator, a signal or a composition.
 
 use crate::syntax::lex::{Placed, Token};
 use crate::syntax::parse::k;
 use columns::table::function::Iterator;
 
-/// Joins `'` and `':` across blanks to what stands before them, where nothing else makes sense: `1 _ 'x` and `x {y} 'z` iterate and signal
+/// Reads `'` and `':` after a blank as iterators of the verb or lambda before the blank, where nothing else makes sense: `1 _ 'x` and `x {y} 'z` iterate and signal
 /// nothing. `x: 'text` signals, and `'[f;g]` after blanks is a composition; with one argument it iterates.
 pub(super) fn join_iterators(tokens: &mut [Placed], is_k: bool) {
     let unary = unary_brackets(tokens);

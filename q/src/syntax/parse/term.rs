@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `name::expressions` as the whole text defines a view. After a blank it assigns, as within a function.
+    /// `name::expressions` defines a view if it is the whole text. If a blank precedes the name, it assigns a global, as it does within a function.
     pub(super) fn view(&mut self) -> Result<Option<Node>, QError> {
         let (Token::Name(name), Token::Glyph("::"), false) = (self.peek(), self.peek_after(), self.is_k) else {
             return Ok(None);
