@@ -25,8 +25,8 @@ pub(super) fn note(context: &mut Context, places: &[Sym]) {
     }
 }
 
-/// The directory that has the partition of a value. A client may have assigned `.Q.pd`, `.Q.pv` and the names of columns: for a caller without
-/// access to files, only tables in directories that the owner has loaded are found by them.
+/// The directory that has the partition of a value. Clients cannot assign `.Q.pd`, `.Q.pv` and the owner's tables; should a name come from one all
+/// the same, a caller without access to files finds only tables in directories that the owner has loaded.
 ///
 /// # Errors
 /// `access`.
