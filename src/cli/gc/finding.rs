@@ -1,6 +1,6 @@
 //! What is found about one node, or about a queue without nodes, and what follows.
 
-use crate::lease::owner::Vigil;
+use crate::lease::owner::Observer;
 use crate::protocol::owners::OwnerRow;
 use serde::Serialize;
 use std::time::Instant;
@@ -22,7 +22,7 @@ pub enum State {
     /// It is silent, and its lease was over at this look.
     Gone {
         seen: Instant,
-        vigil: Vigil,
+        observer: Observer,
     },
     /// It is silent and has no lease: only an operator can know.
     Unleased,
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn only_what_is_proved_or_named_is_collected() {
         let due = |state| Finding { row: row("a", Some(9), "a1"), state }.due();
-        assert_eq!(due(State::Gone { seen: Instant::now(), vigil: Vigil::default() }), Due::Evict);
+        assert_eq!(due(State::Gone { seen: Instant::now(), observer: Observer::default() }), Due::Evict);
         assert_eq!(due(State::Empty { is_named: true }), Due::Forget);
         for state in [State::Empty { is_named: false }, State::Unknown(String::new()), State::Leased, State::Unleased] {
             assert_eq!(due(state), Due::Nothing);

@@ -6,7 +6,7 @@ mod instances;
 use super::{CliError, command_for, json, logging, owner_store, settings_of, tls};
 use crate::config::{Program, login, options, units};
 use crate::election::owner::OwnerStore;
-use crate::lease::owner::{Verdict, Vigil};
+use crate::lease::owner::{Liveness, Observer};
 use crate::monitor::text::{span, table, thousands};
 use crate::net::Client;
 use crate::net::client::ClientError;
@@ -136,18 +136,18 @@ impl Gc {
 
     /// Looks at the leases of silent nodes, until each is there or gone.
     fn decide(&mut self, findings: &mut [Finding]) {
-        let mut open: Vec<(&mut Finding, Vigil)> = findings
+        let mut open: Vec<(&mut Finding, Observer)> = findings
             .iter_mut()
             .filter(|of| matches!(of.state, State::Suspect))
-            .map(|of| (of, Vigil::default()))
+            .map(|of| (of, Observer::default()))
             .collect();
         while !open.is_empty() {
             let mut away: Option<String> = None;
-            for (finding, vigil) in &mut open {
+            for (finding, observer) in &mut open {
                 match &away {
                     // Each of many nodes would cost the whole time of a call.
                     Some(why) => finding.state = State::Unknown(why.clone()),
-                    None => self.look(finding, vigil),
+                    None => self.look(finding, observer),
                 }
                 if let State::Unknown(why) = &finding.state {
                     away = Some(why.clone());
@@ -160,17 +160,17 @@ impl Gc {
         }
     }
 
-    fn look(&mut self, finding: &mut Finding, vigil: &mut Vigil) {
+    fn look(&mut self, finding: &mut Finding, observer: &mut Observer) {
         let owner = finding.owner();
         match self.store.look(&owner, CALL_WITHIN) {
             // A store that is away says nothing about owners.
             Err(error) => finding.state = State::Unknown(error.to_string()),
-            Ok(sight) => {
+            Ok(stored) => {
                 let now_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                match vigil.look(sight, now_ns) {
-                    Verdict::Here => finding.state = State::Leased,
-                    Verdict::Gone => finding.state = State::Gone { seen: Instant::now(), vigil: vigil.clone() },
-                    Verdict::Open { .. } => {}
+                match observer.look(stored, now_ns) {
+                    Liveness::Alive => finding.state = State::Leased,
+                    Liveness::Gone => finding.state = State::Gone { seen: Instant::now(), observer: observer.clone() },
+                    Liveness::Unknown { .. } => {}
                 }
             }
         }
@@ -217,12 +217,12 @@ impl Gc {
     /// Whether a node is still to be evicted: it is the same process, still silent, and a look at its lease is not older than the validity window.
     fn confirm(&mut self, finding: &mut Finding) -> Result<bool, CliError> {
         std::thread::sleep(CONFIRM_AFTER.saturating_sub(self.began.elapsed()));
-        if let State::Gone { seen, vigil } = &finding.state
+        if let State::Gone { seen, observer } = &finding.state
             && seen.elapsed() >= self.validity
         {
-            let mut vigil = vigil.clone();
+            let mut observer = observer.clone();
             finding.state = State::Suspect;
-            self.look(finding, &mut vigil);
+            self.look(finding, &mut observer);
             if finding.due() != Due::Evict {
                 return Ok(false);
             }

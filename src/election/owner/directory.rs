@@ -1,7 +1,7 @@
 //! Leases as files of a directory, for processes of one host or of hosts that share it.
 
 use super::{OwnerStore, Renewed, StoreError};
-use crate::lease::owner::Sight;
+use crate::lease::owner::StoredLease;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl OwnerStore for Directory {
         }
     }
 
-    fn look(&mut self, owner: &str, _: Duration) -> Result<Sight, StoreError> {
+    fn look(&mut self, owner: &str, _: Duration) -> Result<StoredLease, StoreError> {
         if !self.path.is_dir() {
             let text = format!("{} is not a directory: nothing says which owners are there", self.path.display());
             return Err(StoreError::Unfit(text));
@@ -73,7 +73,7 @@ impl OwnerStore for Directory {
         let path = self.file(owner);
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Sight::Absent),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(StoredLease::Absent),
             Err(error) => return Err(Directory::failed(&path, &error)),
         };
         let mut text = String::new();
@@ -83,7 +83,7 @@ impl OwnerStore for Directory {
         let (Some(MARK), Some(lasts), Some(version)) = (words.next(), words.next(), words.next()) else {
             return Err(wrong());
         };
-        Ok(Sight::Recorded { version: version.to_string(), lasts_ns: lasts.parse().map_err(|_| wrong())? })
+        Ok(StoredLease::Recorded { version: version.to_string(), lasts_ns: lasts.parse().map_err(|_| wrong())? })
     }
 }
 
@@ -98,13 +98,13 @@ mod tests {
         let (mut own, mut other) =
             (Directory::new(path.clone(), Duration::from_secs(2)), Directory::new(path.clone(), Duration::ZERO));
         let now = Duration::ZERO;
-        assert_eq!((other.look("a1", now), own.renew("a1", now)), (Ok(Sight::Absent), Ok(Renewed::Gone)));
+        assert_eq!((other.look("a1", now), own.renew("a1", now)), (Ok(StoredLease::Absent), Ok(Renewed::Gone)));
         own.acquire("a1", now).unwrap();
-        let seen = |n: u64| Ok(Sight::Recorded { version: format!("a1-{n}"), lasts_ns: 2_000_000_000 });
+        let seen = |n: u64| Ok(StoredLease::Recorded { version: format!("a1-{n}"), lasts_ns: 2_000_000_000 });
         assert_eq!(other.look("a1", now), seen(1));
         assert_eq!((own.renew("a1", now), other.look("a1", now)), (Ok(Renewed::Done), seen(2)));
         own.release("a1", now).unwrap();
-        assert_eq!((own.release("a1", now), other.look("a1", now)), (Ok(()), Ok(Sight::Absent)));
+        assert_eq!((own.release("a1", now), other.look("a1", now)), (Ok(()), Ok(StoredLease::Absent)));
         std::fs::write(path.join("a2.lease"), "nonsense").unwrap();
         assert!(matches!(other.look("a2", now), Err(StoreError::Unfit(_))));
         std::fs::remove_dir_all(&path).unwrap();

@@ -9,7 +9,7 @@ mod swift;
 mod table;
 
 use super::store::StoreError;
-use crate::lease::owner::Sight;
+use crate::lease::owner::StoredLease;
 use std::time::Duration;
 
 pub use directory::Directory;
@@ -50,5 +50,5 @@ pub trait OwnerStore: Send {
     ///
     /// # Errors
     /// See [`StoreError`].
-    fn look(&mut self, owner: &str, within: Duration) -> Result<Sight, StoreError>;
+    fn look(&mut self, owner: &str, within: Duration) -> Result<StoredLease, StoreError>;
 }

@@ -4,7 +4,7 @@
 //! the end of the lease: each request has it.
 
 use super::super::swift::client::{Client, DELETE_AFTER, End, deadline, seconds};
-use super::{OwnerStore, Renewed, Sight, StoreError};
+use super::{OwnerStore, Renewed, StoreError, StoredLease};
 use crate::config::SwiftPlace;
 use crate::net::http_call::Reply;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl OwnerStore for Swift {
         }
     }
 
-    fn look(&mut self, owner: &str, within: Duration) -> Result<Sight, StoreError> {
+    fn look(&mut self, owner: &str, within: Duration) -> Result<StoredLease, StoreError> {
         let by = deadline(within);
         if !self.client.has_container(by)? {
             let what = "there is no such container: create it, and give all nodes and elastick gc the same URL";
@@ -64,17 +64,17 @@ impl OwnerStore for Swift {
         let reply = self.client.head(owner, by)?;
         match reply.status {
             200..=299 => self.seen(owner, &reply),
-            404 => Ok(Sight::Absent),
+            404 => Ok(StoredLease::Absent),
             _ => Err(self.client.unexpected("HEAD", &reply)),
         }
     }
 }
 
 impl Swift {
-    fn seen(&self, owner: &str, reply: &Reply) -> Result<Sight, StoreError> {
+    fn seen(&self, owner: &str, reply: &Reply) -> Result<StoredLease, StoreError> {
         match self.client.end(reply)? {
-            End::Past => Ok(Sight::Absent),
-            End::Ahead => Ok(Sight::Kept),
+            End::Past => Ok(StoredLease::Absent),
+            End::Ahead => Ok(StoredLease::Kept),
             End::Never => Err(self.client.failed(&format!(
                 "the lease of owner {owner} has no end: another program has written it without X-Delete-After"
             ))),
@@ -98,8 +98,8 @@ mod tests {
             swift.seen("o", &Reply { status: 200, fields })
         };
         let date = ("date", "Thu, 01 Jan 1970 00:01:40 GMT");
-        assert_eq!(seen(&[date, ("x-delete-at", "100")]), Ok(Sight::Absent));
-        assert_eq!(seen(&[date, ("x-delete-at", "101")]), Ok(Sight::Kept));
+        assert_eq!(seen(&[date, ("x-delete-at", "100")]), Ok(StoredLease::Absent));
+        assert_eq!(seen(&[date, ("x-delete-at", "101")]), Ok(StoredLease::Kept));
         let immortal = seen(&[date]).unwrap_err();
         assert!(immortal.to_string().contains("has no end"), "{immortal}");
     }

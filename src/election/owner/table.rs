@@ -1,6 +1,6 @@
 //! Leases of owners as records of a store that could also elect: each owner has a record of its own.
 
-use super::{OwnerStore, Renewed, Sight, StoreError};
+use super::{OwnerStore, Renewed, StoreError, StoredLease};
 use crate::election::Store;
 use crate::lease::{Epoch, LeaseWrite, Written};
 use std::collections::BTreeMap;
@@ -89,12 +89,12 @@ impl OwnerStore for Table {
         self.store(owner)?.write(&LeaseWrite::Release { from, successor: None, copies: None }, within).map(drop)
     }
 
-    fn look(&mut self, owner: &str, within: Duration) -> Result<Sight, StoreError> {
+    fn look(&mut self, owner: &str, within: Duration) -> Result<StoredLease, StoreError> {
         Ok(match self.store(owner)?.read(within)? {
             Some(record) if !record.is_released => {
-                Sight::Recorded { version: record.version, lasts_ns: record.lease_ns }
+                StoredLease::Recorded { version: record.version, lasts_ns: record.lease_ns }
             }
-            _ => Sight::Absent,
+            _ => StoredLease::Absent,
         })
     }
 }

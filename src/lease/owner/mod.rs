@@ -2,10 +2,10 @@
 //! depends on it: it is what `elastick gc` compares with the queue. `docs/owners.md` has the rules.
 
 mod keeping;
-mod vigil;
+mod observer;
 
 #[cfg(test)]
 mod tests;
 
 pub use keeping::{OwnerAction, OwnerEvent, OwnerLease, OwnerWindows};
-pub use vigil::{Sight, Verdict, Vigil};
+pub use observer::{Liveness, Observer, StoredLease};

@@ -69,12 +69,12 @@ fn a_process_that_leaves_gives_its_lease_back_once_and_makes_no_other_call() {
 
 #[test]
 fn a_record_is_over_once_it_has_not_changed_for_its_own_life() {
-    let seen = |version: &str| Sight::Recorded { version: version.into(), lasts_ns: 10 * S };
-    let mut vigil = Vigil::default();
-    assert_eq!(vigil.look(seen("1"), 5 * S), Verdict::Open { until_ns: 15 * S });
-    assert_eq!(vigil.look(seen("1"), 14 * S), Verdict::Open { until_ns: 15 * S });
-    assert_eq!(vigil.clone().look(seen("2"), 14 * S), Verdict::Here);
-    assert_eq!(vigil.look(seen("1"), 15 * S), Verdict::Gone);
-    assert_eq!(Vigil::default().look(Sight::Absent, 0), Verdict::Gone);
-    assert_eq!(Vigil::default().look(Sight::Kept, 0), Verdict::Here);
+    let seen = |version: &str| StoredLease::Recorded { version: version.into(), lasts_ns: 10 * S };
+    let mut observer = Observer::default();
+    assert_eq!(observer.look(seen("1"), 5 * S), Liveness::Unknown { until_ns: 15 * S });
+    assert_eq!(observer.look(seen("1"), 14 * S), Liveness::Unknown { until_ns: 15 * S });
+    assert_eq!(observer.clone().look(seen("2"), 14 * S), Liveness::Alive);
+    assert_eq!(observer.look(seen("1"), 15 * S), Liveness::Gone);
+    assert_eq!(Observer::default().look(StoredLease::Absent, 0), Liveness::Gone);
+    assert_eq!(Observer::default().look(StoredLease::Kept, 0), Liveness::Alive);
 }
