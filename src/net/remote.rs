@@ -67,7 +67,14 @@ pub fn reply(inbox: &Inbox, by: Option<Instant>) -> Result<Reply, QError> {
         };
         let parsed = View::parse(&body, endian, &Limits::default());
         match parsed.map_err(|e| QError::with(e.term(), e.to_string())).and_then(|(view, _)| from_view(&view)) {
-            Ok(message) => return Ok(Reply::Message(Arrived { message, is_sync, answer: Box::new(respond) })),
+            Ok(message) => {
+                return Ok(Reply::Message(Arrived {
+                    message,
+                    is_sync,
+                    gone: inbox.gone().clone(),
+                    answer: Box::new(respond),
+                }));
+            }
             Err(error) => respond(Err(error)),
         }
     }

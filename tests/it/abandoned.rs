@@ -156,3 +156,17 @@ fn a_session_that_serves_clients_stops_for_those_that_left() {
     drop(ann);
     assert_eq!(ask(&mut bob, "seen"), Value::longs([1]), "what was done stays, what waited is not begun");
 }
+
+#[test]
+fn what_a_client_sends_into_its_own_wait_has_its_time_limit() {
+    // The session waits for a response of its client, which asks it to wait for a message, or to work, meanwhile.
+    for inner in [".z.w[]", FOREVER] {
+        let (_files, _process, port) = serving("nested-session", "system\"T 1\";\n");
+        let (mut ann, mut bob) = (login(port, "ann"), login(port, "bob"));
+        send(&mut ann, ".z.w\"what?\"");
+        let asked = ann.next_message(None).expect("connected").expect("a message");
+        assert_eq!(asked.header.kind, MessageKind::Sync);
+        send(&mut ann, inner);
+        assert_eq!(ask(&mut bob, "1+1"), Value::Long(2), "{inner}: others are served after it");
+    }
+}

@@ -3,6 +3,7 @@
 
 use super::appending::{FileForm, write, write_items};
 use crate::runtime::error::QError;
+use columns::sys::interrupt::Cancel;
 use columns::table::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -14,6 +15,8 @@ pub struct Arrived {
     pub message: Value,
     /// The peer waits for a response.
     pub is_sync: bool,
+    /// Set when nobody waits for the response any more.
+    pub gone: Cancel,
     /// Called once, with the result of the message.
     pub answer: Box<dyn FnOnce(Result<Value, QError>) + Send>,
 }

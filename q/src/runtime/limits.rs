@@ -179,6 +179,14 @@ impl Allowance {
         &self.limits
     }
 
+    /// Limits of an evaluation that begins while this one waits for it: it ends no later, and takes no more memory than this one has left.
+    pub(crate) fn inside(&self, own: Limits) -> Limits {
+        let held = u64::try_from(self.held_bytes()).unwrap_or(0);
+        let left = self.limits.memory_bytes.saturating_sub(held);
+        let deadline = own.deadline.into_iter().chain(self.limits.deadline).min();
+        Limits { deadline, memory_bytes: own.memory_bytes.min(left), ..own }
+    }
+
     /// Number of threads that may work on this evaluation: 1 on a helper thread.
     pub fn threads(&self) -> usize {
         self.threads

@@ -7,7 +7,7 @@ use crate::net::inbox::{Inbox, Message, ReplyOrder};
 use crate::net::{message, remote};
 use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
-use crate::q::host::{Caller, Grants, Host, Setting};
+use crate::q::host::{Caller, Grants, Host};
 use crate::q::session::Session;
 use crate::q::{Limits, QError, Rules, apply, from_view};
 use crate::sys::interrupt::Cancel;
@@ -20,12 +20,6 @@ use std::time::{Duration, Instant};
 fn caller(handle: i32, by: Client, remote: bool) -> Caller {
     let grants = Grants { relay: true, ..Grants::default() };
     Caller { handle, user: by.user, address: by.address, tls: by.tls, remote, grants }
-}
-
-/// Returns the deadline of an evaluation for a client: `\T`.
-fn client_deadline(session: &Session) -> Option<Instant> {
-    let seconds = u64::try_from(session.setting(Setting::QueryTime)).unwrap_or(0);
-    (seconds > 0).then(|| Instant::now().checked_add(Duration::from_secs(seconds))).flatten()
 }
 
 impl Console {
@@ -73,7 +67,7 @@ impl Console {
         gone: Option<Cancel>,
     ) -> Result<Outcome, QError> {
         let mut limits = session.limits();
-        (limits.deadline, limits.cancel) = (client_deadline(session), gone);
+        (limits.deadline, limits.cancel) = (session.client_deadline(), gone);
         let handle = caller.handle;
         session.set_caller(caller);
         if is_client && !self.trusts_clients {
@@ -148,7 +142,7 @@ impl Console {
     fn limits_of(&self, session: &Session, handle: i32) -> Limits {
         let mut limits = session.limits();
         if self.clients.borrow().contains_key(&handle) {
-            limits.deadline = client_deadline(session);
+            limits.deadline = session.client_deadline();
         }
         limits
     }
