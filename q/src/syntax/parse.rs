@@ -445,10 +445,14 @@ impl<'a> Parser<'a> {
         is_colon && !matches!(self.peek_after(), Token::End | Token::Close(_) | Token::Semicolon)
     }
 
-    /// Whether `/:` or `\:` follows the next token without a blank: `x:\:y` iterates `:`.
+    /// Whether `'`, `/:` or `\:` follows the next token without a blank: `x:\:y` iterates `:`. `f:'[g;h]` assigns a composition.
     fn iterates_next(&self) -> bool {
-        let each = |token: &Token| matches!(token, Token::Iterator(Iterator::EachLeft | Iterator::EachRight));
-        self.placed(1).is_some_and(|p| !p.spaced && each(&p.token))
+        let composes = self.placed(2).is_some_and(|p| matches!(p.token, Token::Open(b'[')));
+        self.placed(1).is_some_and(|p| match p.token {
+            Token::Iterator(Iterator::EachLeft | Iterator::EachRight) => !p.spaced,
+            Token::Iterator(Iterator::Each) => !p.spaced && !composes,
+            _ => false,
+        })
     }
 
     fn assignment(&mut self, left: &Term) -> Result<Option<Node>, QError> {
@@ -483,6 +487,10 @@ impl<'a> Parser<'a> {
             if glyph == "::" {
                 self.at = before;
                 return Ok(None);
+            }
+            // As `a,:` is `,:` of a, `(a:)` is `:` of a: its value.
+            if glyph == ":" && !pattern && matches!(self.peek(), Token::Close(b')')) {
+                return Ok(Some(left.clone()));
             }
             return match prims::find_glyph(glyph).filter(|f| prims::binary_form(f).is_some()) {
                 // As for a literal: nothing is assigned.
