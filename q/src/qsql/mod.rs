@@ -99,6 +99,10 @@ pub(crate) fn template(context: &mut Context, query: &Query, frame: &mut Frame) 
 }
 
 fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) -> Walk<Value> {
+    // Columns of some of the rows cannot be removed. Without the error the columns would be lost in all of them.
+    if query.verb == Verb::Delete && !query.columns.is_empty() && !query.filters.is_empty() {
+        return Err(QError::with("nyi", "delete removes either columns or rows, which where selects").into());
+    }
     if query.verb == Verb::Delete
         && let Some(result) = delete_names(context, query, &from)?
     {
