@@ -8,7 +8,7 @@ use crate::runtime::values::domain_of_items;
 use crate::runtime::values::type_error;
 use crate::verbs::above::{Evaluate, Stored};
 use crate::verbs::attributes::{after_append, after_growth};
-use crate::verbs::fit::{Fitting, conform, fitting, widened};
+use crate::verbs::fit::{Fitting, conform, fitting, is_keyed, keyed_rows, widened};
 use crate::verbs::keyed;
 use crate::verbs::rows::{joined, room_for_rows};
 use crate::verbs::shape::join;
@@ -333,6 +333,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         let name = context.named(short)?;
         // A list of records, or records with only some of the columns.
         let wide = match context.host.global(name) {
+            Some(Value::Table(t)) if is_keyed(&y) => return Err(keyed_rows(&t, &y)),
             Some(Value::Table(t)) => widened(&t, &y)?,
             _ => None,
         };

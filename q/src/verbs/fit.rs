@@ -45,6 +45,7 @@ pub(crate) fn fitting(
         any => Accepts::Integers { any },
     };
     let (whole, rows) = match x {
+        Value::Table(t) if widens && is_keyed(rows) => return Err(keyed_rows(t, rows)),
         Value::Table(t) => (Arc::clone(t), rows.clone()),
         Value::Dict(d) if d.sorted => return Err(QError::named("step")),
         Value::Dict(d) if d.keyed().is_some() => {
@@ -170,6 +171,19 @@ fn retagged(context: &mut Context, t: &Table, mut new: Table) -> std::result::Re
         }
     }
     Ok(new)
+}
+
+pub(crate) fn is_keyed(x: &Value) -> bool {
+    matches!(x, Value::Dict(d) if d.keyed().is_some())
+}
+
+/// `'mismatch` of a keyed table that is joined to a plain one: it is a dictionary, whose keys are no column names.
+pub(crate) fn keyed_rows(t: &Table, rows: &Value) -> QError {
+    let own = |x: &Value| matches!(unkey(x), Ok(Value::Table(new)) if new.names.iter().all(|n| t.column(*n).is_some()));
+    match (own(rows), unkey(rows)) {
+        (false, Ok(Value::Table(new))) => other_columns(&t.names, &new.names),
+        _ => QError::with("mismatch", "the table has no keys, and the new rows have; 0! removes them"),
+    }
 }
 
 /// Completes rows that lack some of the table's columns with nulls; turns a list of records into a table.
