@@ -23,7 +23,8 @@ fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError
         Value::Dict(d) => match &d.keys {
             Value::Table(t) => match &t.columns[..] {
                 [only] => only.clone().into(),
-                _ => return Err(type_error()),
+                // Over several key columns a foreign key is the number of a row.
+                _ => Value::longs((0..t.count() as i64).collect()),
             },
             keys => keys.clone(),
         },
@@ -34,7 +35,12 @@ fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError
 }
 
 fn note_kind(context: &Context, name: Sym) {
-    if !matches!(context.host.global(name), None | Some(Value::Table(_))) {
+    let is_numbered = match context.host.global(name) {
+        None | Some(Value::Table(_)) => true,
+        Some(Value::Dict(d)) => d.keyed().is_some_and(|(keys, _)| keys.columns.len() > 1),
+        Some(_) => false,
+    };
+    if !is_numbered {
         domains::note_keys(name);
     }
 }
@@ -43,6 +49,12 @@ fn note_kind(context: &Context, name: Sym) {
 pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
     note(name);
     note_kind(context, name);
+    if let Value::Dict(d) = context.global(name)?
+        && let Some((keys, _)) = d.keyed()
+        && keys.columns.len() > 1
+    {
+        return rows_of_keys(context, name, keys, y);
+    }
     let domain = domain(context, name)?;
     let y = y.plain();
     let Value::Vector(items) = listed(y.clone()) else { return Err(type_error()) };
@@ -74,6 +86,31 @@ pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
         }
     };
     Ok(if y.is_scalar() { tagged.get(0) } else { Vector { attr: items.attr, items: tagged }.into() })
+}
+
+/// `` `kt$y `` for several key columns: a link to the rows of the records `y`, a list, a table or only one.
+fn rows_of_keys(context: &Context, name: Sym, keys: &Table, y: Value) -> Result {
+    let wide = keys.columns.len();
+    let one = |row: &Value| row.count() == wide && !row.is_scalar();
+    let (at, is_one) = match &y {
+        // Numbers of rows, as in a column over this table.
+        Value::Link(own, row) if *own == name => (vec![*row], true),
+        Value::Vector(Vector { items: Items::Link(own, rows), .. }) if *own == name => (rows.to_vec(), false),
+        Value::Table(t) => (find::table_positions(context, keys, t)?, false),
+        Value::Vector(Vector { items: Items::List(l), .. }) if l.iter().all(one) => {
+            context.reserve_items(l.len() + keys.count(), 16)?;
+            (find::rows_of_lists(keys, l)?, false)
+        }
+        record if one(record) => (find::rows_of_lists(keys, std::slice::from_ref(record))?, true),
+        _ => return Err(type_error()),
+    };
+    if at.iter().any(|row| *row >= keys.count() as i64) {
+        return Err(QError::named("cast"));
+    }
+    Ok(match at.first() {
+        Some(row) if is_one => Value::Link(name, *row),
+        _ => Items::Link(name, at.into()).into(),
+    })
 }
 
 /// A symbol as an item of an enumeration over `domain`, which must have it.
@@ -184,15 +221,17 @@ pub(crate) fn follow(context: &mut Context, key: &Value, column: Sym) -> Option<
         Ok(table) => table,
         Err(error) => return Some(Err(error)),
     };
+    let numbered = |keys: &Table, values: &Table| {
+        let rows = crate::verbs::arith::longs(&key.clone().plain().to_items(), 7);
+        rows.and_then(|rows| pick(keys, values, column, &rows, key))
+    };
     Some(match &table {
         Value::Dict(d) => match d.keyed() {
+            Some((keys, values)) if keys.columns.len() > 1 => numbered(keys, values),
             Some((keys, values)) => rows(context, keys, key).and_then(|rows| pick(keys, values, column, &rows, key)),
             None => return None,
         },
-        Value::Table(t) => {
-            let rows = crate::verbs::arith::longs(&key.clone().plain().to_items(), 7);
-            rows.and_then(|rows| pick(t, t, column, &rows, key))
-        }
+        Value::Table(t) => numbered(t, t),
         _ => return None,
     })
 }
