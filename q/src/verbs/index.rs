@@ -128,6 +128,10 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
         }
         return from_keyed(context, keys, values, i);
     }
+    // `` `a`b!`t `` is the flip of the partitioned table t.
+    if let (Value::Vector(Vector { items: Items::Sym(_), .. }), Value::Sym(_)) = (&d.keys, &d.values) {
+        return Err(QError::named("par"));
+    }
     if let Value::Vector(keys) = &d.keys {
         same_kind(keys, i)?;
     }
