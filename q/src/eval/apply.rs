@@ -86,6 +86,29 @@ impl Context<'_> {
         self.global(name)
     }
 
+    /// The value of a name applied, or a file of the folder that it names.
+    fn applied_name(&mut self, name: Sym, arguments: Vec<Value>) -> Result<Value, QError> {
+        match self.named_value(name) {
+            Ok(held) => self.apply(&held, arguments),
+            Err(error) => {
+                let file = self.file_within(name, &arguments).ok().flatten().ok_or(error)?;
+                crate::io::files::get(self, &Value::Sym(file))
+            }
+        }
+    }
+
+    /// The file in a folder that is no splayed table: `` `:dir`file ``.
+    fn file_within(&mut self, name: Sym, arguments: &[Value]) -> Result<Option<Sym>, QError> {
+        let [Value::Sym(file)] = arguments else { return Ok(None) };
+        if !paths::is_path(name) {
+            return Ok(None);
+        }
+        let held = crate::io::files::key(self, Value::Sym(name))?;
+        let names = held.as_symbols().unwrap_or_default();
+        let is_splayed = names.iter().any(|n| columns::table::symbol::text(*n) == b".d");
+        Ok(if !is_splayed && names.contains(file) { Some(paths::inside(name, *file)?) } else { None })
+    }
+
     fn applied(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {
         // The recorded name belongs to this application only.
         let name = std::mem::take(&mut self.callee);
@@ -93,10 +116,7 @@ impl Context<'_> {
             Value::Func(function) => function,
             Value::Null => return arguments.into_iter().next().ok_or(QError::named("rank")),
             Value::Sym(name) if environment::is_address(*name) => return environment::one_shot(self, *name, arguments),
-            Value::Sym(name) => {
-                let held = self.named_value(*name)?;
-                return self.apply(&held, arguments);
-            }
+            Value::Sym(name) => return self.applied_name(*name, arguments),
             Value::Int(_) | Value::Long(_) => {
                 let handle = f.as_long().unwrap_or(0);
                 let message = if arguments.len() == 1 { arguments.remove(0) } else { Value::collapse(arguments) };
