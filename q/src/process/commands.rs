@@ -155,8 +155,7 @@ fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
         return Err(QError::signal(rest));
     }
     if word == b"a" {
-        let found = crate::verbs::tables::tables(context, Value::Sym(space))?;
-        return Ok(found.to_items().into());
+        return crate::verbs::tables::tables(context, Value::Sym(space));
     }
     let Some(Value::Dict(d)) = known else { return Ok(Value::symbols(Vec::new())) };
     let mut names = Vec::new();

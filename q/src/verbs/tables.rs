@@ -15,7 +15,7 @@ use crate::verbs::{aggregate, find, index};
 use columns::kernel::blocks;
 use columns::sys::budget;
 use columns::table::symbol::{intern_name as intern, text};
-use columns::table::{Attr, Items, Sym, Table, Value, Vector};
+use columns::table::{Items, Sym, Table, Value, Vector};
 use proto::types;
 use std::sync::Arc;
 
@@ -419,7 +419,7 @@ pub(crate) fn tables(context: &mut Context, x: Value) -> Result {
         }
     }
     found.sort_by_key(|s| text(*s));
-    Ok(Vector { attr: Attr::Sorted, items: Items::Sym(found.into()) }.into())
+    Ok(Value::symbols(found))
 }
 
 /// `x set y`: assigns a global by name.
