@@ -14,7 +14,6 @@ use crate::sys::interrupt::Cancel;
 use crate::table::{Sym, Value, symbol};
 use proto::{Endian, MessageKind, View};
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 /// Returns the caller of what a client's connection evaluates.
 fn caller(handle: i32, by: Client, remote: bool) -> Caller {
