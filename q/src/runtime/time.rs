@@ -91,6 +91,23 @@ pub fn parse_clock_ns(text: &[u8]) -> Option<i64> {
     hours.checked_mul(3600)?.checked_add(minutes * 60 + seconds)?.checked_mul(1_000_000_000)?.checked_add(fraction_ns)
 }
 
+/// Parses a clock without colons to nanoseconds: `hh`, `hhmm`, `hhmmss`, `hhmmssfff`.
+pub fn parse_clock_digits_ns(text: &[u8]) -> Option<i64> {
+    if !text.iter().all(|c| is_digit(*c)) {
+        return None;
+    }
+    let mut spelled = Vec::new();
+    for (i, c) in text.iter().enumerate() {
+        match i {
+            2 | 4 => spelled.push(b':'),
+            6 => spelled.push(b'.'),
+            _ => {}
+        }
+        spelled.push(*c);
+    }
+    parse_clock_ns(&spelled)
+}
+
 /// Nanoseconds from 2000.01.01 UTC to now.
 pub fn now_utc_ns() -> i64 {
     let unix = jiff::Timestamp::now().as_nanosecond();

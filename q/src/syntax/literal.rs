@@ -166,13 +166,7 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
             (2, Some(..=3)) => types::TIME,
             _ => types::TIMESPAN,
         };
-        let number = number.filter(|n| (types::TIMESPAN..=types::TIME).contains(n)).unwrap_or(own);
-        return Some(match number {
-            types::TIMESPAN => Value::Timespan(ns),
-            types::MINUTE => Value::Minute(i32::try_from(ns / 60_000_000_000).ok()?),
-            types::SECOND => Value::Second(i32::try_from(ns / 1_000_000_000).ok()?),
-            _ => Value::Time(i32::try_from(ns / 1_000_000).ok()?),
-        });
+        return clock(number.filter(|n| (types::TIMESPAN..=types::TIME).contains(n)).unwrap_or(own), ns);
     }
     if dots == 2 {
         let day = time::parse_date(text)?;
@@ -193,13 +187,14 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
         Some(types::FLOAT) => float(text).map(Value::Float),
         Some(types::DATETIME) => float(text).map(Value::Datetime),
         Some(types::DATE) if text.len() < 8 => None,
-        Some(
-            number @ (types::SHORT..=types::LONG | types::TIMESTAMP | types::DATE | types::TIMESPAN..=types::TIME),
-        ) => {
+        Some(number @ (types::TIMESTAMP | types::TIMESPAN..=types::TIME)) => {
+            clock(number, time::parse_clock_digits_ns(text)?)
+        }
+        Some(number @ (types::SHORT..=types::LONG | types::DATE)) => {
             let long = unsigned(text)?;
             let fits = match number {
                 types::SHORT => i16::try_from(long).is_ok(),
-                types::INT | types::DATE | types::MINUTE..=types::TIME => i32::try_from(long).is_ok(),
+                types::INT | types::DATE => i32::try_from(long).is_ok(),
                 _ => true,
             };
             fits.then(|| Value::from_long(number, long))
@@ -208,6 +203,17 @@ fn plain(text: &[u8], number: Option<i8>) -> Option<Value> {
         None if dots == 1 || text.contains(&b'e') => float(text).map(Value::Float),
         None => unsigned(text).map(Value::Long),
     }
+}
+
+/// A time of this type, or a timestamp on 2000.01.01.
+fn clock(number: i8, ns: i64) -> Option<Value> {
+    Some(match number {
+        types::TIMESTAMP => Value::Timestamp(ns),
+        types::TIMESPAN => Value::Timespan(ns),
+        types::MINUTE => Value::Minute(i32::try_from(ns / 60_000_000_000).ok()?),
+        types::SECOND => Value::Second(i32::try_from(ns / 1_000_000_000).ok()?),
+        _ => Value::Time(i32::try_from(ns / 1_000_000).ok()?),
+    })
 }
 
 /// Nanoseconds of a clock whose milliseconds follow a third colon instead of a dot, as some feeds write them: `09:30:00:125`.

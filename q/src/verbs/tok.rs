@@ -213,7 +213,7 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
             [b'+', rest @ ..] => (false, rest),
             _ => (false, c),
         };
-        let ns = if c.contains(&b':') { time::parse_clock_ns(c) } else { compact_clock(c) };
+        let ns = if c.contains(&b':') { time::parse_clock_ns(c) } else { time::parse_clock_digits_ns(c) };
         if negative { ns.and_then(i64::checked_neg) } else { ns }
     };
     Some(match t {
@@ -259,23 +259,6 @@ fn hours_and_fraction(text: &[u8]) -> Option<i64> {
         return None;
     }
     time::parse_clock_ns(&[hours, b":00:00", fraction].concat())
-}
-
-/// `hhmm`, `hhmmss`, `hhmmssfff`.
-fn compact_clock(text: &[u8]) -> Option<i64> {
-    if !text.iter().all(|c| time::is_digit(*c)) {
-        return None;
-    }
-    let mut spelled = Vec::new();
-    for (i, c) in text.iter().enumerate() {
-        match i {
-            2 | 4 => spelled.push(b':'),
-            6 => spelled.push(b'.'),
-            _ => {}
-        }
-        spelled.push(*c);
-    }
-    time::parse_clock_ns(&spelled)
 }
 
 fn guid(text: &[u8]) -> Option<[u8; 16]> {
