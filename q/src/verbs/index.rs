@@ -74,8 +74,9 @@ pub(crate) fn is_key(x: &Value, key: &Value) -> bool {
     let (Value::Dict(d), Value::Vector(_)) = (x, key) else { return false };
     match &d.keys {
         Value::Table(keys) => keys.columns.len() > 1 && key.count() == keys.columns.len() && !is_keys(keys, key),
-        Value::Vector(Vector { items: Items::List(l), .. }) => {
-            !l.is_empty() && !matches!(key, Value::Vector(Vector { items: Items::List(_), .. }))
+        Value::Vector(keys @ Vector { items: Items::List(l), .. }) => {
+            let is_mixed = matches!(key, Value::Vector(Vector { items: Items::List(_), .. }));
+            !l.is_empty() && (!is_mixed || matches!(find::find_rank(keys, key), FindRank::Item))
         }
         _ => false,
     }

@@ -8,6 +8,7 @@ use crate::runtime::values::type_error;
 use crate::verbs::map::map;
 use crate::verbs::{cast, shape};
 use columns::kernel::blocks;
+use columns::kernel::num::Num;
 use columns::sys::budget;
 use columns::table::symbol::{intern, text};
 use columns::table::{Items, Raw, Table, Value, Vector};
@@ -547,7 +548,11 @@ pub(crate) fn sv(context: &mut Context, x: Value, y: Value) -> Result {
             }
             let digits = crate::verbs::arith::longs(&v.items, 7)?;
             let pairs: Vec<(i64, i64)> = blocks::both(&bases, &digits, |base, digit| (*base as i64, *digit));
-            let next = |all: i64, (base, digit): &(i64, i64)| all.wrapping_mul(*base).wrapping_add(*digit);
+            // A null digit makes the number null, however much is added to it.
+            let next = |all: i64, (base, digit): &(i64, i64)| match all.is_null() {
+                true => all,
+                false => all.wrapping_mul(*base).plus(*digit),
+            };
             Ok(Value::Long(blocks::fold(&pairs, 0, next)))
         }
         _ => Err(type_error()),

@@ -11,7 +11,7 @@ use crate::runtime::op::Op;
 use crate::runtime::scalar::Scalar;
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
-use crate::verbs::function::as_primitive;
+use crate::verbs::function::{as_primitive, is_elided, is_variadic, project, valence};
 use crate::verbs::trace;
 use columns::kernel::num::Num;
 use columns::kernel::zip::Arithmetic;
@@ -215,7 +215,16 @@ impl<'f> Many<'f> {
     pub fn apply(&mut self, context: &mut Context, arguments: Vec<Value>) -> Result<Value, QError> {
         let was_ready = self.runner.is_some();
         self.let_go(context);
-        let result = context.apply(self.f, arguments);
+        // An elided argument among several of a derived function leaves its place open, as when it is written between brackets. Words
+        // and lambdas take it as a value: `-8!/:enlist x` has the bytes of whatever `x` is.
+        let is_derived = matches!(self.f, Value::Func(f) if matches!(**f, Function::Derived { .. }));
+        let is_open = is_derived && arguments.len() > 1 && arguments.iter().any(is_elided);
+        let result = match is_open && (is_variadic(self.f) || arguments.len() <= valence(self.f)) {
+            true => {
+                Ok(project(self.f.clone(), arguments.into_iter().map(|x| Some(x).filter(|x| !is_elided(x))).collect()))
+            }
+            false => context.apply(self.f, arguments),
+        };
         self.misses = self.misses.saturating_add(1);
         if was_ready {
             self.get_ready(context);
