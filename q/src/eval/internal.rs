@@ -7,11 +7,12 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::ast::Kind;
 use crate::syntax::prims;
+use crate::syntax::prims::Primitive;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::format::one_line_at;
-use crate::verbs::function::{elided, type_of};
-use crate::verbs::show::show;
+use crate::verbs::function::{elided, type_of, valence};
+use crate::verbs::show::{MAX_CONSOLE, show};
 use crate::verbs::{amend, index, tables};
 use columns::table::function::{Function, Lambda};
 use columns::table::symbol::text;
@@ -95,6 +96,24 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
     Ok(Value::list(out))
 }
 
+/// As [`lambda_parts`], of a keyword that is a lambda in kdb+: programs count its parameters. Its text is its name.
+fn word_parts(word: &Primitive, x: &Value) -> Result {
+    const NAMES: [&[u8]; 8] = [b"x", b"y", b"z", b"a", b"b", b"c", b"d", b"e"];
+    let named = NAMES.iter().take(valence(x)).map(|name| crate::runtime::values::symbol(name));
+    let name = word.name.as_bytes();
+    Ok(Value::list(vec![
+        Items::Byte(Vec::new().into()).into(),
+        Value::symbols(named.collect::<std::result::Result<Vec<Sym>, QError>>()?),
+        Value::symbols(Vec::new()),
+        Value::symbols(vec![Sym::NULL]),
+        Value::longs(Vec::new()),
+        Value::chars(if name.starts_with(b".") { name.to_vec() } else { [b".q.", name].concat() }),
+        Value::chars(&b""[..]),
+        Value::Long(-1),
+        Value::chars(name),
+    ]))
+}
+
 fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
     Ok(match f {
         Function::Lambda(l) => lambda_parts(context, l)?,
@@ -105,7 +124,10 @@ fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
         }
         Function::Composition(parts) => Value::list(parts.clone()),
         Function::Derived { function, .. } => function.clone(),
-        Function::Primitive(index) => Value::Long(prims::get(*index).map_or(0, |p| i64::from(p.code.1))),
+        Function::Primitive(index) => match prims::get(*index) {
+            Some(word) if type_of(x) == types::LAMBDA => word_parts(word, x)?,
+            found => Value::Long(found.map_or(0, |p| i64::from(p.code.1))),
+        },
         _ => x.clone(),
     })
 }
@@ -367,6 +389,22 @@ pub(crate) fn q_s(context: &mut Context, x: Value) -> Result {
     let console: Console = context.host.console();
     let x = crate::io::files::database::shown(context, x);
     Ok(Value::chars(show(&x, &console)))
+}
+
+/// `.Q.S[size;0;x]`: returns the lines that `.Q.s x` shows in as many lines and columns. `.Q.s` itself leaves two lines and a column of
+/// `\\c` for the prompt.
+pub(crate) fn q_lines(context: &mut Context, arguments: Vec<Value>) -> Result {
+    let [size, _, x] = <[Value; 3]>::try_from(arguments).map_err(|_| QError::named("rank"))?;
+    let Value::Vector(Vector { items, .. }) = &size else { return Err(QError::named("type")) };
+    let side = |at: usize, more: usize| {
+        let given = items.get(at).as_long().filter(|_| at < items.len()).ok_or(QError::named("type"))?;
+        Ok::<usize, QError>(usize::try_from(given).unwrap_or(0).clamp(1, MAX_CONSOLE).saturating_add(more))
+    };
+    let console = Console { rows: side(0, 2)?, columns: side(1, 1)?, ..context.host.console() };
+    let x = crate::io::files::database::shown(context, x);
+    let text = show(&x, &console);
+    let lines = text.strip_suffix(b"\n").map(|text| text.split(|byte| *byte == b'\n').map(Value::chars).collect());
+    Ok(Value::list(lines.unwrap_or_default()))
 }
 
 /// `.Q.s1 x`: returns a value as one line of text.

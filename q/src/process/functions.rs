@@ -261,6 +261,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("wj", Run::Many(windows::wj)),
     ("wj1", Run::Many(windows::wj1)),
     (".Q.s", Run::Unary(internal::q_s)),
+    (".Q.S", Run::Many(internal::q_lines)),
     (".Q.s1", Run::Unary(internal::q_s1)),
     (".Q.ty", Run::Unary(internal::q_ty)),
     (".Q.id", Run::Unary(internal::q_id)),

@@ -59,6 +59,7 @@ pub(crate) fn keeps_domain(primitive: &Primitive) -> bool {
             | "asc"
             | "desc"
             | ".Q.s"
+            | ".Q.S"
             | ".Q.s1"
             | ".Q.ty"
             | "eval"

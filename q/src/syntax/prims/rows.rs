@@ -312,6 +312,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     many("wj", "window join: aggregates of rows in a window of time, with the row before it", 4, 4),
     many("wj1", "as wj, only of rows inside the window", 4, 4),
     word(".Q.s", "what the console shows of a value, as text"),
+    many(".Q.S", "lines that a console shows of a value: .Q.S[lines,columns;0;value]", 3, 3),
     word(".Q.s1", "a value as one line of text"),
     word(".Q.ty", "type letter"),
     word(".Q.id", "valid names from any: of a symbol, or of a table's columns"),
