@@ -338,9 +338,9 @@ impl Control {
         self.diverted.push((conn, is_reached));
     }
 
-    /// Completes an HTTP request asynchronously with a whole response; `None` sends status 500.
-    pub fn answer_page(&mut self, conn: ConnId, answer: Option<Bytes>) {
-        self.pages.push((conn, answer.ok_or_else(|| Page::text(500, "the handler failed"))));
+    /// Completes an HTTP request asynchronously with a whole response; the name of an error is sent with status 500.
+    pub fn answer_page(&mut self, conn: ConnId, answer: Result<Bytes, Vec<u8>>) {
+        self.pages.push((conn, answer.map_err(|name| Page::failed(&name))));
     }
 
     /// Completes an HTTP request that a limit rejects.

@@ -37,6 +37,8 @@ pub(super) struct Session {
     pub(super) by: Instant,
     /// The request that waits for authorisation by another thread.
     pub(super) asked: Option<Box<HttpRequest>>,
+    /// The response that another thread makes is sent without its body: HEAD.
+    pub(super) head_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,11 @@ impl Page {
     pub fn health(health: &Health) -> Page {
         let status = if health.level() == Level::Failed { 503 } else { 200 };
         Page::text(status, &health.to_string())
+    }
+
+    /// The page of a handler that failed, with the name of its error as kdb+ writes it.
+    pub fn failed(name: &[u8]) -> Page {
+        Page::text(500, &format!("'{}", String::from_utf8_lossy(name)))
     }
 
     /// A plain-text page of one line.
@@ -355,6 +362,15 @@ pub fn answer(page: &Page, head_only: bool, keep: bool, now: Timestamp) -> Bytes
         bytes.extend_from_slice(&page.body);
     }
     bytes.into()
+}
+
+/// Returns the head of a whole response.
+pub fn head_of(response: &Bytes) -> Bytes {
+    const END: &[u8] = b"\r\n\r\n";
+    match response.windows(END.len()).position(|bytes| bytes == END) {
+        Some(at) => response.slice(..at.saturating_add(END.len())),
+        None => response.clone(),
+    }
 }
 
 #[cfg(test)]

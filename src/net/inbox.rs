@@ -80,6 +80,13 @@ impl State {
         self.take(|arrived, message| arrived < end && (!held || message.kind == MessageKind::Sync))
     }
 
+    /// Takes a response, or a message to evaluate that arrived before it.
+    fn take_next(&mut self) -> Option<Next> {
+        let end = self.answers.front().map_or(u64::MAX, |(after, _)| *after);
+        let message = self.take_before(end).map(Next::Message);
+        message.or_else(|| self.take_answer().map(Next::Answer))
+    }
+
     fn take_answer(&mut self) -> Option<Incoming> {
         self.answers.pop_front().map(|(_, answer)| answer)
     }
@@ -190,16 +197,27 @@ impl Inbox {
     /// # Errors
     /// Why there is none.
     pub fn reply(&self, by: Option<Instant>) -> Result<Next, End> {
-        let found = self.wait(by, |state| {
-            let end = state.answers.front().map_or(u64::MAX, |(after, _)| *after);
-            let message = state.take_before(end).map(Next::Message);
-            message.or_else(|| state.take_answer().map(Next::Answer))
-        });
+        let found = self.wait(by, State::take_next);
         if matches!(found, Err(End::Stopped)) {
             let mut state = self.state();
             state.given_up = state.given_up.saturating_add(1);
         }
         found
+    }
+
+    /// Returns what [`Inbox::reply`] would, if it has arrived.
+    ///
+    /// # Errors
+    /// Why there is none and none will come.
+    pub fn poll(&self) -> Result<Option<Next>, End> {
+        let mut state = self.state();
+        let (next, ended) = (state.take_next(), state.ended);
+        drop(state);
+        self.changed.notify_all();
+        match (next, ended) {
+            (None, Some(end)) => Err(end),
+            (next, _) => Ok(next),
+        }
     }
 
     /// Waits for the next async message and returns it unevaluated: `h[]`.

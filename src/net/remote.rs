@@ -53,29 +53,51 @@ pub fn value(incoming: &super::client::Incoming) -> Result<Value, QError> {
 /// Those of [`value`] and [`ended`].
 pub fn reply(inbox: &Inbox, by: Option<Instant>) -> Result<Reply, QError> {
     loop {
-        let Message { kind, body, endian, answer } = match inbox.reply(by) {
-            Ok(Next::Answer(answer)) => return value(&answer).map(Reply::Response),
-            Ok(Next::Message(message)) => message,
-            Err(end) => return ended(end),
-        };
-        let is_sync = kind == MessageKind::Sync;
-        let respond = move |result: Result<Value, QError>| {
-            let encoded = |value| encoded(MessageKind::Response, &value);
-            let failure = |error: QError| message::failure(&error, false, &[], endian).to_vec();
-            let bytes = if is_sync { result.and_then(encoded).unwrap_or_else(failure) } else { Vec::new() };
-            answer(bytes, ReplyOrder::AtOnce);
-        };
-        let parsed = View::parse(&body, endian, &Limits::default());
-        match parsed.map_err(|e| QError::with(e.term(), e.to_string())).and_then(|(view, _)| from_view(&view)) {
-            Ok(message) => {
-                return Ok(Reply::Message(Arrived {
-                    message,
-                    is_sync,
-                    gone: inbox.gone().clone(),
-                    answer: Box::new(respond),
-                }));
+        match inbox.reply(by) {
+            Ok(next) => {
+                if let Some(reply) = arrived(inbox, next)? {
+                    return Ok(reply);
+                }
             }
-            Err(error) => respond(Err(error)),
+            Err(end) => return ended(end),
+        }
+    }
+}
+
+/// Returns what [`reply`] would, if it has arrived.
+///
+/// # Errors
+/// As [`reply`].
+pub fn poll(inbox: &Inbox) -> Result<Option<Reply>, QError> {
+    match inbox.poll() {
+        Ok(Some(next)) => arrived(inbox, next),
+        Ok(None) => Ok(None),
+        Err(end) => ended(end),
+    }
+}
+
+/// Decodes what has arrived; `None` for a message that cannot be decoded, which is rejected.
+fn arrived(inbox: &Inbox, next: Next) -> Result<Option<Reply>, QError> {
+    let Message { kind, body, endian, answer } = match next {
+        Next::Answer(answer) => return value(&answer).map(|value| Some(Reply::Response(value))),
+        Next::Message(message) => message,
+    };
+    let is_sync = kind == MessageKind::Sync;
+    let respond = move |result: Result<Value, QError>| {
+        let encoded = |value| encoded(MessageKind::Response, &value);
+        let failure = |error: QError| message::failure(&error, false, &[], endian).to_vec();
+        let bytes = if is_sync { result.and_then(encoded).unwrap_or_else(failure) } else { Vec::new() };
+        answer(bytes, ReplyOrder::AtOnce);
+    };
+    let parsed = View::parse(&body, endian, &Limits::default());
+    match parsed.map_err(|e| QError::with(e.term(), e.to_string())).and_then(|(view, _)| from_view(&view)) {
+        Ok(message) => {
+            let gone = inbox.gone().clone();
+            Ok(Some(Reply::Message(Arrived { message, is_sync, gone, answer: Box::new(respond) })))
+        }
+        Err(error) => {
+            respond(Err(error));
+            Ok(None)
         }
     }
 }
@@ -135,6 +157,10 @@ impl Peer for Remote {
 
     fn reply(&mut self, by: Option<Instant>) -> Result<Reply, QError> {
         reply(&self.inbox, by)
+    }
+
+    fn poll(&mut self) -> Result<Option<Reply>, QError> {
+        poll(&self.inbox)
     }
 
     fn receive(&mut self, by: Option<Instant>) -> Result<Value, QError> {

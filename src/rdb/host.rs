@@ -545,7 +545,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn threads(&self) -> Threads {
-        Threads { now: self.scope.threads, most: self.scope.threads }
+        Threads { now: self.scope.threads, most: self.scope.threads, processes: 0 }
     }
 
     fn shared(&self) -> Option<&(dyn Host + Sync)> {

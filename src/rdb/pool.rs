@@ -163,8 +163,8 @@ pub enum Ended {
     Answer(SyncRequest, Bytes),
     Login(bool),
     Verdict(Verdict),
-    /// HTTP response; `None` if its handler failed.
-    Page(Option<Bytes>),
+    /// HTTP response, or the name of the error of its handler.
+    Page(Result<Bytes, Vec<u8>>),
     Timer,
     DayEnd,
 }
@@ -173,7 +173,7 @@ impl Ended {
     /// Length of the response.
     fn bytes(&self) -> usize {
         match self {
-            Ended::Answer(_, answer) | Ended::Page(Some(answer)) => answer.len(),
+            Ended::Answer(_, answer) | Ended::Page(Ok(answer)) => answer.len(),
             _ => 0,
         }
     }
@@ -330,8 +330,9 @@ impl Inner {
             (HandlerEvent::Login { .. }, result) => Ended::Login(matches!(result, Ok(Outcome::Admit(true)))),
             (HandlerEvent::Authorise(_), Ok(Outcome::Verdict(verdict))) => Ended::Verdict(verdict),
             (HandlerEvent::Authorise(_), _) => Ended::Verdict(Verdict::Refused),
-            (HandlerEvent::Page(_), Ok(Outcome::Page(page))) => Ended::Page(Some(page.into())),
-            (HandlerEvent::Page(_), _) => Ended::Page(None),
+            (HandlerEvent::Page(_), Ok(Outcome::Page(page))) => Ended::Page(Ok(page.into())),
+            (HandlerEvent::Page(_), Err(error)) => Ended::Page(Err(error.name.into_owned())),
+            (HandlerEvent::Page(_), Ok(_)) => Ended::Page(Err(b"type".to_vec())),
             (HandlerEvent::Timer, _) => Ended::Timer,
             (HandlerEvent::DayEnd { date }, result) => {
                 self.day_ended(*date, result.map(drop), job.ended.take());

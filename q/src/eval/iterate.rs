@@ -1,6 +1,6 @@
 //! The iterators: each, over, scan, each-prior, each-left, each-right.
 
-use crate::eval::peach::by_threads;
+use crate::eval::peach::{by_processes, by_threads};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::scalar::Scalar;
@@ -503,7 +503,7 @@ pub(crate) fn peach(context: &mut Context, f: &Value, x: Value) -> Result<Value,
         let values = peach(context, f, d.values.clone())?;
         return Ok(Value::dict(d.keys.clone(), values));
     }
-    match by_threads(context, f, &x) {
+    match by_processes(context, f, &x).or_else(|| by_threads(context, f, &x)) {
         Some(results) => results,
         None => derive(context, Iterator::Each, f.clone(), x),
     }

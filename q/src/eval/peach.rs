@@ -1,5 +1,6 @@
-//! `peach` and each-parallel: distributes items over threads, with the results and the error of `each`.
+//! `peach` and each-parallel: distributes items over threads or processes, with the results and the error of `each`.
 
+use crate::io::environment::may_send;
 use crate::runtime::console::Console;
 use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, QError};
@@ -7,9 +8,10 @@ use crate::runtime::host::{Caller, Host, NEEDS_OWNER, Setting, Threads, reads_of
 use crate::runtime::limits::Allowance;
 use crate::runtime::threads;
 use crate::runtime::values::Result;
+use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use columns::sys::shared::Shared;
-use columns::table::{Sym, Value};
+use columns::table::{Attr, Items, Sym, Value, Vector};
 
 /// Returns the results of `f` on every item of a list from several threads; `None` if `each` must be used.
 pub(super) fn by_threads(context: &mut Context, f: &Value, x: &Value) -> Option<Result> {
@@ -18,6 +20,41 @@ pub(super) fn by_threads(context: &mut Context, f: &Value, x: &Value) -> Option<
     let helps = is_function && !x.is_scalar() && x.count() > 1 && context.allowance.threads() > 1;
     let shared = context.host.shared().filter(|_| helps)?;
     Some(results(context, shared, f, x).and_then(|all| gathered(context, all)))
+}
+
+/// Returns the results of `f` on every item of a list from the processes whose handles `.z.pd` gives: `-s -N`. `None` if `each` must be used:
+/// for one item, without `.z.pd`, and for a caller that may not send on those handles.
+pub(super) fn by_processes(context: &mut Context, f: &Value, x: &Value) -> Option<Result> {
+    if context.host.threads().processes == 0 || !matches!(f, Value::Func(_)) || x.is_scalar() || x.count() < 2 {
+        return None;
+    }
+    let given = context.host.global(prims::name(".z.pd"))?;
+    match handles(context, given) {
+        Ok(handles) if handles.is_empty() => None,
+        Ok(handles) if handles.iter().any(|handle| !may_send(context, i64::from(*handle))) => None,
+        Ok(handles) => Some(spread(context, &handles, f, x)),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// The handles that `.z.pd` is or returns.
+fn handles(context: &mut Context, given: Value) -> std::result::Result<Vec<i32>, QError> {
+    let given = match given {
+        Value::Func(_) => context.call1(&given, Value::Null)?,
+        given => given,
+    };
+    match &given {
+        Value::Vector(Vector { items: Items::Int(handles), attr: Attr::Unique }) => Ok(handles.to_vec()),
+        Value::Vector(v) if v.is_empty() => Ok(Vec::new()),
+        _ => Err(QError::with("type", ".z.pd must be, or return, a list of int handles with the attribute u")),
+    }
+}
+
+fn spread(context: &mut Context, handles: &[i32], f: &Value, x: &Value) -> Result {
+    context.reserve_items(x.count(), size_of::<Value>())?;
+    let request = |item: usize| Value::list(vec![f.clone(), x.at(item)]);
+    let allowance = context.allowance.again();
+    context.host.spread(handles, x.count(), &request, &|| allowance.check()).map(Value::collapse)
 }
 
 /// Returns the values, after printing the output of each in order.

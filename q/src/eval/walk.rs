@@ -318,7 +318,8 @@ impl Context<'_> {
         let mut path = Vec::with_capacity(assign.indices.len());
         for index in assign.indices.iter().rev() {
             path.push(match index {
-                Some(node) => self.node(node, frame)?,
+                // An elided value is every item, as an elided index.
+                Some(node) => Some(self.node(node, frame)?).filter(|index| !is_elided(index)).unwrap_or(Value::Null),
                 None => Value::Null,
             });
         }
@@ -410,7 +411,10 @@ impl Context<'_> {
             Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
             Kind::Global(name) if !crate::verbs::enums::is_domain(name) => {
                 let mut result = None;
-                self.host.edit(name, &mut |x| result = change(x));
+                match index {
+                    Some(_) => self.host.edit(name, &mut |x| result = change(x)),
+                    None => self.host.grow(name, &mut |x| result = change(x)),
+                }
                 result
             }
             _ => None,

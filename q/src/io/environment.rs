@@ -105,10 +105,15 @@ fn query_deadline(context: &Context) -> Option<Instant> {
 
 /// The console's messages to itself are async ones. Scripts and editors send them to have `\T` apply to their own work.
 fn send_to_itself(context: &mut Context, message: Value) -> Result {
-    match context.host.global(crate::syntax::prims::name(".z.ps")) {
-        Some(handler) => context.call1(&handler, message),
+    let is_update = context.host.begin_update(true);
+    let result = match context.host.global(crate::syntax::prims::name(".z.ps")) {
+        Some(handler) => context.call1(&handler, message.clone()),
         None => context.message(&message),
+    };
+    if is_update {
+        context.host.end_update(&message, result.is_ok())?;
     }
+    result
 }
 
 /// Whether a response is the head of an upgraded connection.
@@ -268,7 +273,7 @@ pub(crate) fn is_connection(context: &Context, handle: i64) -> bool {
 
 /// A caller may send to its own connection and to handles it opened; the grant `relay` adds the connections of the process, the grant
 /// `sockets` any handle. The owner may send to any.
-fn may_send(context: &Context, handle: i64) -> bool {
+pub(crate) fn may_send(context: &Context, handle: i64) -> bool {
     let caller = context.host.caller();
     caller.may_use_sockets()
         || handle.saturating_abs() == i64::from(caller.handle)

@@ -1,6 +1,8 @@
 //! Open handles of a process: files for writing and connections to other processes. Threads share the table; one thread at a time
 //! uses a handle.
 
+mod spread;
+
 use super::appending::{FileForm, write, write_items};
 use crate::runtime::error::QError;
 use columns::sys::interrupt::Cancel;
@@ -50,6 +52,14 @@ pub trait Peer: Send + Sync {
     /// As [`Peer::send`].
     fn reply(&mut self, _by: Option<Instant>) -> Result<Reply, QError> {
         Err(QError::named("nyi"))
+    }
+
+    /// Returns what [`Peer::reply`] would, if it has arrived.
+    ///
+    /// # Errors
+    /// The error of the other process; `close` if the connection is gone.
+    fn poll(&mut self) -> Result<Option<Reply>, QError> {
+        self.reply(None).map(Some)
     }
 
     /// Waits for the next message that is not a response and returns it unevaluated: `h[]`.

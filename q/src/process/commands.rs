@@ -28,12 +28,12 @@ pub(crate) const COMMANDS: [(&str, &str); 32] = [
     ("\\E", "mode of TLS for clients"),
     ("\\f [.NAMESPACE]", "names of the functions"),
     ("\\g [0-1]", "mode of garbage collection"),
-    ("\\l FILE", "loads a script or a database, from QHOME or QLIC if it is not here"),
+    ("\\l [FILE]", "loads a script or a database, from QHOME or QLIC if it is not here; alone, the checkpoint of -l"),
     ("\\o [HOURS]", "offset of local time from UTC"),
     ("\\p [PORT]", "port on which clients are served; 0 stops"),
     ("\\P [DIGITS]", "digits of floats shown; 0 for all"),
     ("\\r OLD NEW", "renames a file"),
-    ("\\s [THREADS]", "threads for peach and large queries"),
+    ("\\s [THREADS]", "threads for peach and large queries; below 0, peach uses the processes of .z.pd"),
     ("\\S [SEED]", "seed of random numbers"),
     ("\\t [MS or EXPRESSION]", "interval of the timer; or the milliseconds that an expression takes"),
     ("\\ts EXPRESSION", "milliseconds and bytes that an expression takes; \\ts:N runs it N times"),
@@ -66,6 +66,7 @@ pub(crate) fn command(context: &mut Context, line: &[u8]) -> Result {
             views::listed(context, space, word == b"B")
         }
         b"t" | b"ts" => timed(context, word, if settings::number(rest).is_some() { rest } else { whole }),
+        b"l" if rest.is_empty() => context.host.checkpoint().map(|()| Value::Null),
         b"l" => load(context, rest),
         b"cd" => folder(context, rest),
         // A command of the shell in kdb+: a list of lines, of which scripts take the first.
@@ -268,19 +269,30 @@ fn rename(context: &mut Context, rest: &[u8]) -> Result {
     Ok(Value::Null)
 }
 
-/// `\s` and `\s N`: number of helper threads for `peach` and for operations on many rows.
+/// `\s` and `\s N`: number of helper threads for `peach` and for operations on many rows; below 0, `peach` uses the processes of `.z.pd`.
 fn threads(context: &mut Context, rest: &[u8]) -> Result {
     let threads = context.host.threads();
+    let shown = |count: usize| match i32::try_from(threads.processes) {
+        Ok(processes @ 1..) => Value::Int(processes.saturating_neg()),
+        _ => Value::Int(i32::try_from(count).unwrap_or(i32::MAX)),
+    };
     let wanted = match settings::number(rest) {
-        Some(i64::MIN) => return Ok(Value::Int(i32::try_from(threads.most).unwrap_or(i32::MAX))),
-        Some(wanted) => usize::try_from(wanted).map_err(|_| QError::named("domain"))?,
-        None => return Ok(Value::Int(i32::try_from(threads.now).unwrap_or(i32::MAX))),
+        Some(i64::MIN) if threads.most > 0 => return Ok(Value::Int(i32::try_from(threads.most).unwrap_or(i32::MAX))),
+        Some(i64::MIN) => return Ok(shown(threads.most)),
+        Some(wanted) => wanted,
+        None => return Ok(shown(threads.now)),
     };
     if context.host.caller().remote {
         return Err(QError::with("access", "settings can only be changed by the process's owner"));
     }
-    context.host.set_threads(wanted)?;
-    context.allowance.set_threads(wanted);
+    let count = usize::try_from(wanted.unsigned_abs()).map_err(|_| QError::named("domain"))?;
+    if wanted < 0 {
+        context.host.set_processes(count)?;
+        context.allowance.set_threads(0);
+    } else {
+        context.host.set_threads(count)?;
+        context.allowance.set_threads(count);
+    }
     Ok(Value::Null)
 }
 

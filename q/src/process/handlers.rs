@@ -111,7 +111,7 @@ impl Handler {
     /// Returns the handler for an HTTP method.
     pub fn of_method(method: &str) -> Handler {
         match method {
-            "GET" => Handler::Page,
+            "GET" | "HEAD" => Handler::Page,
             "POST" => Handler::Post,
             _ => Handler::Methods,
         }

@@ -447,7 +447,7 @@ fn query_tree(q: &Query) -> Result {
 pub(crate) fn reval(context: &mut Context, x: Value) -> Result {
     context.host.makes_code(Made::Other)?;
     let node = to_node(&x)?;
-    let mut guarded = crate::runtime::host::ReadOnly { host: &mut *context.host };
+    let mut guarded = crate::runtime::read_only::ReadOnly { host: &mut *context.host };
     let mut inner = Context::within(&mut guarded, context.allowance.again());
     run(&mut inner, |c, frame| c.node(&node, frame))
 }

@@ -66,6 +66,8 @@ pub struct Threads {
     pub now: usize,
     /// `-s` of the command line, the upper limit of `\s N`.
     pub most: usize,
+    /// N of `\s -N`: `peach` sends its items to the processes of `.z.pd`; 0 if it does not.
+    pub processes: usize,
 }
 
 /// A numeric setting of the process that its console may change.
@@ -164,6 +166,33 @@ pub trait Host {
     /// Modifies a global in place if the process stores it as an ordinary value; otherwise does nothing, and the caller
     /// uses [`Host::assign`].
     fn edit(&mut self, _name: Sym, _change: &mut dyn FnMut(&mut Value)) {}
+
+    /// As [`Host::edit`], for a change that only adds items at the end of a list or a table, or else changes nothing of them.
+    fn grow(&mut self, name: Sym, change: &mut dyn FnMut(&mut Value)) {
+        self.edit(name, change);
+    }
+
+    /// Begins a message whose changes are logged if it succeeds and undone if it fails. Returns `false` where nothing is logged, and for a message
+    /// of the process to itself (`is_own`) within another one, whose part it is.
+    fn begin_update(&mut self, _is_own: bool) -> bool {
+        false
+    }
+
+    /// Ends the message that [`Host::begin_update`] has begun.
+    ///
+    /// # Errors
+    /// The log cannot be written; the changes are undone.
+    fn end_update(&mut self, _message: &Value, _succeeded: bool) -> Result<(), QError> {
+        Ok(())
+    }
+
+    /// `\l` without a name: writes the globals of the root to a file, and empties the log.
+    ///
+    /// # Errors
+    /// `access` if the process logs nothing; those of writing.
+    fn checkpoint(&mut self) -> Result<(), QError> {
+        Err(QError::with("access", "this process logs no updates: it was started without -l and -L"))
+    }
 
     /// Deletes a global: `` delete t from `. ``.
     fn remove(&mut self, _name: Sym) -> Result<(), QError> {
@@ -414,6 +443,23 @@ pub trait Host {
         Err(QError::named("access"))
     }
 
+    /// `\s -N`.
+    fn set_processes(&mut self, _count: usize) -> Result<(), QError> {
+        Err(QError::named("access"))
+    }
+
+    /// Sends requests `0..count` to several processes, the next one to whichever has answered, and returns their responses in order. `check`
+    /// is called while it waits.
+    fn spread(
+        &mut self,
+        _handles: &[i32],
+        _count: usize,
+        _request: &dyn Fn(usize) -> Value,
+        _check: &dyn Fn() -> Result<(), QError>,
+    ) -> Result<Vec<Value>, QError> {
+        Err(QError::with("access", "no such handle"))
+    }
+
     /// The read-only host for helper threads; `None` if only one thread may use it.
     fn shared(&self) -> Option<&(dyn Host + Sync)> {
         None
@@ -551,50 +597,3 @@ macro_rules! reads_of_host {
     };
 }
 pub(crate) use reads_of_host;
-
-/// Host wrapper for `reval`: delegates reads and rejects changes. It offers no [`Host::shared`], so no helper thread
-/// evaluates with more rights.
-pub(crate) struct ReadOnly<'h> {
-    pub host: &'h mut dyn Host,
-}
-
-fn read_only() -> QError {
-    QError::named("noupdate")
-}
-
-impl Host for ReadOnly<'_> {
-    reads_of_host!();
-
-    fn is_read_only(&self) -> bool {
-        true
-    }
-
-    /// Partitioned tables are read from their files; `alters` rejects all changes of files and of the system.
-    fn reaches_files(&self) -> bool {
-        self.host.reaches_files()
-    }
-
-    fn alters(&self) -> Result<(), QError> {
-        Err(read_only())
-    }
-
-    fn assign(&mut self, _name: Sym, _value: Value) -> Result<(), QError> {
-        Err(read_only())
-    }
-
-    fn call(&mut self, _name: Sym, _arguments: &[Value]) -> Result<Value, QError> {
-        Err(read_only())
-    }
-
-    fn append(&mut self, _name: Sym, _rows: &Value) -> Result<Value, QError> {
-        Err(read_only())
-    }
-
-    fn print(&mut self, text: &[u8]) -> Result<(), QError> {
-        self.host.print(text)
-    }
-
-    fn print_error(&mut self, text: &[u8]) -> Result<(), QError> {
-        self.host.print_error(text)
-    }
-}

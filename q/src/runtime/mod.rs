@@ -14,6 +14,7 @@ pub(crate) mod limits;
 pub(crate) mod line;
 pub(crate) mod op;
 pub(crate) mod paths;
+pub(crate) mod read_only;
 pub mod refused;
 pub(crate) mod registers;
 pub(crate) mod scalar;

@@ -1,7 +1,7 @@
 //! Each expression gives the same result on several threads as on one.
 
 use crate::process::session::Session;
-use crate::{Limits, eval_text, one_line};
+use crate::{Caller, Limits, eval_text, one_line};
 
 /// More threads than the tests of this process use at once, so that helpers are always free.
 const THREADS: usize = 64;
@@ -108,4 +108,32 @@ fn the_number_of_threads_is_shown_and_lowered() {
     assert_eq!(with_threads(4, &["\\s 2", "\\s"]), "2i");
     assert_eq!(with_threads(4, &["\\s 5"]), "'limit");
     assert_eq!(with_threads(4, &["\\s 2", "\\s 0N"]), "4i");
+}
+
+#[test]
+fn below_zero_the_processes_of_its_handles_work() {
+    let three = "{x+1}peach 1 2 3";
+    assert_eq!(with_threads(4, &["\\s -2", "\\s"]), "-2i");
+    assert_eq!(with_threads(4, &["\\s -2", "\\s 0N"]), "4i");
+    assert_eq!(with_threads(0, &["\\s -2", "\\s 0N"]), "-2i");
+    assert_eq!(with_threads(4, &["\\s -2", "\\s 3", "\\s"]), "3i");
+    // Without handles it is each.
+    assert_eq!(with_threads(0, &["\\s -2", three]), "2 3 4");
+    assert_eq!(with_threads(0, &["\\s -2", ".z.pd:`u#`int$()", three]), "2 3 4");
+    assert_eq!(with_threads(0, &["\\s -2", ".z.pd:{0#0i}", three]), "2 3 4");
+    for handles in ["7 8i", "`u#7 8", "{7 8i}", "7i"] {
+        assert_eq!(with_threads(0, &["\\s -2", &format!(".z.pd:{handles}"), three]), "'type", "{handles}");
+    }
+    assert!(with_threads(0, &["\\s -2", ".z.pd:`u#77 78i", three]).starts_with("'Cannot write to handle 77"));
+    assert_eq!(with_threads(0, &["\\s -2", ".z.pd:{'gone}", three]), "'gone");
+}
+
+#[test]
+fn the_owner_alone_sets_processes() {
+    let mut session = Session::new();
+    session.set_caller(Caller { handle: 7, remote: true, ..Caller::default() });
+    for line in ["system\"s -2\"", ".z.pd:`u#7 8i"] {
+        let error = eval_text(&mut session, line.as_bytes(), &Limits::default()).expect_err(line);
+        assert_eq!(&error.name[..], b"access", "{line}");
+    }
 }

@@ -11,8 +11,9 @@ use columns::kernel::keys::{self, Groups};
 use columns::sys::budget;
 use columns::table::symbol::text;
 use columns::table::{Attr, Items, Raw, Table, Value, Vector};
+use proto::types;
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Items in hashable form: equal forms mean equal items.
 pub(crate) enum Hashed<'a> {
@@ -86,17 +87,36 @@ pub(crate) fn canonical(x: &Value) -> Result<Vec<u8>, QError> {
     Ok(bytes)
 }
 
-fn write_canonical(x: &Value, out: &mut Vec<u8>) -> Result<(), QError> {
-    limits::step()?;
-    // An enumerated value equals the plain one.
-    let kind = match (crate::verbs::function::type_of(x), x) {
+/// The encodings of the items of a list that one of `sought` may equal, by type and length; of others, which may be long, the empty one.
+fn canonical_among(list: &[Value], sought: &[Value]) -> Result<Vec<Vec<u8>>, QError> {
+    limits::room_for::<Vec<u8>>(list.len())?;
+    let mut forms = HashSet::new();
+    for x in sought {
+        limits::step()?;
+        forms.insert((kind_of(x), x.count()));
+    }
+    let mut out = Vec::with_capacity(list.len());
+    for item in list {
+        limits::step()?;
+        out.push(if forms.contains(&(kind_of(item), item.count())) { canonical(item)? } else { Vec::new() });
+    }
+    Ok(out)
+}
+
+/// Type of a value; an enumerated one equals the plain one.
+fn kind_of(x: &Value) -> i8 {
+    match (crate::verbs::function::type_of(x), x) {
         (-20, Value::Link(..)) => -7,
         (-20, _) => -11,
         (20, Value::Vector(Vector { items: Items::Link(..), .. })) => 7,
         (20, _) => 11,
         (kind, _) => kind,
-    };
-    out.extend_from_slice(&kind.to_le_bytes());
+    }
+}
+
+fn write_canonical(x: &Value, out: &mut Vec<u8>) -> Result<(), QError> {
+    limits::step()?;
+    out.extend_from_slice(&kind_of(x).to_le_bytes());
     match x {
         Value::Vector(v) => {
             // Growth doubles the buffer.
@@ -129,6 +149,15 @@ fn write_canonical(x: &Value, out: &mut Vec<u8>) -> Result<(), QError> {
         },
     }
     Ok(())
+}
+
+/// Searching floats among integers is an error, as in kdb+, unless it is among one.
+pub(crate) fn check_floats(list: &Vector, sought: &Items) -> Result<(), QError> {
+    let is_float = matches!(sought, Items::Float(_) | Items::Real(_));
+    match is_float && list.len() != 1 && matches!(list.items.type_number(), types::SHORT..=types::LONG) {
+        true => Err(QError::named("type")),
+        false => Ok(()),
+    }
 }
 
 /// Callback for kernels: checks for memory, or, for 0 bytes, all limits.
@@ -239,6 +268,9 @@ fn by_index(list: &Vector, sought: &Items) -> Result<Option<Vec<i64>>, QError> {
 pub(crate) fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, QError> {
     if let Some(places) = by_index(list, &sought.items)? {
         return Ok(places);
+    }
+    if let (Items::List(list), Items::List(wanted)) = (&list.items, &sought.items) {
+        return keys::positions(&canonical_among(list, wanted)?, &all_canonical(&sought.items)?, room);
     }
     Ok(match (hashed(&list.items)?, hashed(&sought.items)?) {
         (Hashed::U8(l), Hashed::U8(w)) => keys::positions(l, w, room)?,

@@ -133,6 +133,7 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
 
 /// Searching chars or symbols among items of another type, or the reverse, is an error, as in kdb+.
 fn check_types(x: &Vector, y: &Vector) -> std::result::Result<(), QError> {
+    find::check_floats(x, &y.items)?;
     let (a, b) = (x.items.type_number(), y.items.type_number());
     let textual = |t: i8| matches!(t, types::CHAR | types::SYMBOL);
     if a != b && a != 0 && b != 0 && (textual(a) || textual(b)) { Err(type_error()) } else { Ok(()) }
@@ -175,10 +176,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(a), Value::Vector(b)) => {
             let (deep_x, deep_y) = (matches!(a.items, Items::List(_)), matches!(b.items, Items::List(_)));
-            let integers = matches!(b.items.type_number(), types::SHORT..=types::LONG);
-            if matches!(a.items, Items::Float(_) | Items::Real(_)) && integers && b.len() != 1 {
-                return Err(type_error());
-            }
+            find::check_floats(b, &a.items)?;
             if deep_x && a.is_empty() && !b.is_empty() {
                 return Ok(Value::bools(Vec::new()));
             }
@@ -203,7 +201,14 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),
         (Value::Table(_), _) => Err(type_error()),
-        (_, Value::Vector(_)) => {
+        // Among one, as `in` of two atoms.
+        (_, Value::Vector(list)) if list.len() == 1 && x.is_atom() && !matches!(list.items, Items::List(_)) => {
+            in_(context, x, list.items.get(0))
+        }
+        (_, Value::Vector(list)) => {
+            if x.is_atom() {
+                find::check_floats(list, &x.to_items())?;
+            }
             let found = find::position(&y, &x)?.is_some()
                 || among_floats(context, std::slice::from_ref(&x), &y)?.contains(&true);
             Ok(Value::Bool(found))
@@ -266,6 +271,9 @@ fn keep(context: &mut Context, x: &Value, y: &Value, inside: bool) -> Result {
 
 /// Row numbers of the items of a list that are `inside` another one, or are not.
 pub(crate) fn rows(context: &Context, x: &Value, y: &Value, inside: bool) -> std::result::Result<Vec<i64>, QError> {
+    if let (Value::Vector(x), Value::Vector(y)) = (x, y) {
+        find::check_floats(y, &x.items)?;
+    }
     // Items of an enumeration are found by their symbols and stay in it.
     let at = find::all(context, &y.clone().plain(), &x.clone().plain())?;
     let n = y.count();

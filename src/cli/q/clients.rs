@@ -41,7 +41,7 @@ enum Command {
     Send(ConnId, Bytes),
     /// A message has been evaluated, with the response to send.
     Done(ConnId, Option<(SyncRequest, Bytes, ReplyOrder)>),
-    Page(ConnId, Option<Bytes>),
+    Page(ConnId, Result<Bytes, Vec<u8>>),
     Verdict(ConnId, Verdict),
     Close(ConnId),
     Stop,
@@ -86,7 +86,7 @@ impl Clients {
 }
 
 /// Sends the response to an HTTP request.
-type Respond = Box<dyn FnOnce(Option<Outcome>) + Send>;
+type Respond = Box<dyn FnOnce(Result<Outcome, Vec<u8>>) + Send>;
 
 impl Service for Clients {
     fn opened(&mut self, conn: ConnId, peer: &crate::net::Peer, ctl: &mut Control) {
@@ -139,8 +139,9 @@ impl Service for Clients {
         let own = self.own.clone();
         let respond = move |outcome| {
             let page = match outcome {
-                Some(Outcome::Page(page)) => Some(page.into()),
-                _ => None,
+                Ok(Outcome::Page(page)) => Ok(page.into()),
+                Ok(_) => Err(b"type".to_vec()),
+                Err(name) => Err(name),
             };
             own.send(Command::Page(conn, page));
         };
@@ -161,7 +162,7 @@ impl Service for Clients {
         let own = self.own.clone();
         let respond = move |outcome| {
             let verdict = match outcome {
-                Some(Outcome::Verdict(verdict)) => verdict,
+                Ok(Outcome::Verdict(verdict)) => verdict,
                 _ => Verdict::Refused,
             };
             own.send(Command::Verdict(conn, verdict));
@@ -261,6 +262,10 @@ impl Peer for Accepted {
 
     fn reply(&mut self, by: Option<Instant>) -> Result<Reply, QError> {
         remote::reply(&self.inbox, by)
+    }
+
+    fn poll(&mut self) -> Result<Option<Reply>, QError> {
+        remote::poll(&self.inbox)
     }
 
     fn receive(&mut self, by: Option<Instant>) -> Result<Value, QError> {

@@ -12,6 +12,8 @@ pub struct QOptions {
     pub target: Option<String>,
     pub start: Start,
     pub threads: Option<usize>,
+    /// `-s -N`: `peach` uses the processes of `.z.pd`.
+    pub processes: usize,
     /// Options of the language as `\` commands, in order.
     pub commands: Vec<String>,
     /// `-w`, in MB.
@@ -24,6 +26,10 @@ pub struct QOptions {
     pub users: Option<String>,
     /// Clients have the rights of the console: `-u 0`, or `-U` with kdb+'s users file, unless `-u` restricts them.
     pub trusts_clients: bool,
+    /// `-l` or `-L`: messages that change data are logged beside the script.
+    pub logs_updates: bool,
+    /// `-L`: each is on the disk before its response.
+    pub syncs_log: bool,
     /// `-E`.
     pub tls: Option<TlsMode>,
     /// Web pages that may send requests.
@@ -54,7 +60,7 @@ impl QOptions {
                 options.start.script = word.as_bytes().to_vec();
                 continue;
             }
-            if b"beEgosStTWzwpuU".contains(&letter) {
+            if b"beEglLosStTWzwpuU".contains(&letter) {
                 options.local_only.push(word.clone());
             }
             let mut value = || words.next().cloned().ok_or_else(|| CliError::Usage(format!("{word} needs a value")));
@@ -70,7 +76,11 @@ impl QOptions {
                     let number = number(word, &value()?)?;
                     options.commands.push(format!("{} {number}", char::from(letter)));
                 }
-                b's' => options.threads = Some(usize::try_from(number(word, &value()?)?).unwrap_or(0)),
+                b's' => {
+                    let count = number(word, &value()?)?;
+                    options.threads = Some(usize::try_from(count).unwrap_or(0));
+                    options.processes = if count < 0 { usize::try_from(count.unsigned_abs()).unwrap_or(1) } else { 0 };
+                }
                 b'w' => options.workspace_mb = u64::try_from(number(word, &value()?)?).ok(),
                 b'p' => options.port = Some(value()?),
                 b'u' => {
@@ -88,13 +98,22 @@ impl QOptions {
                     let mode = units::tls(&value()?).map_err(|error| CliError::Usage(format!("{word} {error}")))?;
                     options.tls = Some(mode);
                 }
-                b'l' | b'L' | b'm' | b'r' => {
+                b'l' | b'L' => {
+                    options.logs_updates = true;
+                    options.syncs_log |= letter == b'L';
+                }
+                b'm' | b'r' => {
                     return Err(CliError::Usage(format!(
                         "{word} is not supported by this console; see elastick q --help"
                     )));
                 }
                 _ => options.start.arguments.push(word.as_bytes().to_vec()),
             }
+        }
+        if options.logs_updates && options.target.is_none() {
+            return Err(CliError::Usage(
+                "-l and -L need a FILE, beside which they keep FILE.log and FILE.qdb".to_owned(),
+            ));
         }
         // kdb+'s rule. Users of a TOML file have roles, which say what they may do.
         options.trusts_clients |= has_users && !is_restricted;
@@ -190,6 +209,16 @@ mod tests {
         assert_eq!(options.target.as_deref(), Some("test.q"));
         assert!(options.start.quiet && options.sized);
         assert_eq!([read("-E 2 -p 5000").tls, read("-p 5000").tls], [Some(TlsMode::Only), None]);
+    }
+
+    #[test]
+    fn updates_are_logged_beside_a_file() {
+        for (line, synced) in [("trade -l", false), ("-L trade -p 5000", true), ("-l trade -L", true)] {
+            let options = read(line);
+            assert_eq!((options.logs_updates, options.syncs_log), (true, synced), "{line}");
+            assert_eq!(options.target.as_deref(), Some("trade"), "{line}");
+        }
+        assert!(!read("trade -p 5000").logs_updates);
     }
 
     #[test]

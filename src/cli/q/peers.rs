@@ -41,12 +41,12 @@ pub enum ConnectionEvent {
     Received(Arc<Inbox>),
     /// A WebSocket message.
     Web { inbox: Arc<Inbox>, event: HandlerEvent, done: Box<dyn FnOnce() + Send> },
-    /// An HTTP request to authorise or to serve, and the callback for the outcome: `None` if the handler failed.
+    /// An HTTP request to authorise or to serve, and the callback for the outcome, or the name of the handler's error.
     Request {
         handle: i32,
         by: Client,
         event: HandlerEvent,
-        respond: Box<dyn FnOnce(Option<Outcome>) + Send>,
+        respond: Box<dyn FnOnce(Result<Outcome, Vec<u8>>) + Send>,
         /// Set when nobody waits for the outcome any more.
         gone: Cancel,
     },

@@ -47,9 +47,9 @@ impl Console {
                 let caller = caller(handle, by, remote);
                 let result = self.event(session, (caller, true), &event, Some(gone));
                 match result {
-                    Ok(outcome) => respond(Some(outcome)),
+                    Ok(outcome) => respond(Ok(outcome)),
                     Err(error) => {
-                        respond(None);
+                        respond(Err(error.name.to_vec()));
                         self.failed(session, Err(error));
                     }
                 }
@@ -162,9 +162,11 @@ impl Console {
         let caller = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
         session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
         let result = self.apart(session, handle, |session| {
-            signals::evaluating(|| match &handler {
-                Some(handler) => apply(session, handler, &[message], limits),
-                None => crate::q::eval_message(session, &message, limits),
+            signals::evaluating(|| {
+                session.updating(&message, |session| match &handler {
+                    Some(handler) => apply(session, handler, std::slice::from_ref(&message), limits),
+                    None => crate::q::eval_message(session, &message, limits),
+                })
             })
         });
         session.set_caller(self.own.clone());

@@ -45,7 +45,7 @@ impl<S: Service> Reactor<S> {
         }
         let by = self.control.now;
         if let Some(connection) = self.control.get_mut(conn) {
-            connection.http = Some(Session { stage: Stage::Reading, by, asked: None });
+            connection.http = Some(Session { stage: Stage::Reading, by, asked: None, head_only: false });
         }
         self.enter(conn, Stage::Reading);
         self.answer_next(conn);
@@ -387,7 +387,10 @@ impl<S: Service> Reactor<S> {
                 metrics::refused(Limit::http_connections);
                 Page::text(503, "three quarters of the HTTP connections wait for pages (--limit-http-connections)")
             }
-            None if !request.head_only && self.service.request(conn, request, &peer, &mut self.control) => {
+            None if self.service.request(conn, request, &peer, &mut self.control) => {
+                if let Some(session) = self.control.get_mut(conn).and_then(|connection| connection.http.as_mut()) {
+                    session.head_only = request.head_only;
+                }
                 return self.enter(conn, Stage::Asking);
             }
             None if !request.is_get() => Page::text(405, "this request is not supported"),
@@ -405,14 +408,16 @@ impl<S: Service> Reactor<S> {
             if self.stage(conn) != Some(Stage::Asking) {
                 continue;
             }
+            let session = self.control.get(conn).and_then(|connection| connection.http.as_ref());
+            let head_only = session.is_some_and(|session| session.head_only);
             match answer {
                 Ok(answer) => {
                     metrics::count(Id::HttpRequests);
                     // The handler's `Connection` field is not parsed, so close.
                     self.enter(conn, Stage::Sending { keep: false });
-                    self.control.send(conn, answer);
+                    self.control.send(conn, if head_only { http::head_of(&answer) } else { answer });
                 }
-                Err(page) => self.send_page(conn, &page, false, false),
+                Err(page) => self.send_page(conn, &page, head_only, false),
             }
         }
     }

@@ -41,7 +41,7 @@ use std::path::PathBuf;
 pub(crate) use database::table_of;
 pub(crate) use domain::extend_domain;
 pub(crate) use gzip::gz;
-pub(crate) use kept::{dsave, load_name, replay, rload, rsave, save, script};
+pub(crate) use kept::{dsave, load_name, replay, replay_file, rload, rsave, save, script};
 pub(crate) use load::{binary, delimited};
 
 /// The operating system's error, prefixed with the path.

@@ -98,7 +98,12 @@ pub(crate) const NUMBERED: [(&str, &str, &str); 39] = [
 ];
 
 /// Functions that the console and assignments call, beside the handlers of clients: name, form, meaning.
-pub(crate) const CALLED: [(&str, &str, &str); 2] = [
+pub(crate) const CALLED: [(&str, &str, &str); 3] = [
+    (
+        ".z.pd",
+        ".z.pd:handles",
+        "int handles with the attribute u, or a function that returns them: the processes to which peach sends its items after \\s -N",
+    ),
     (".z.pi", ".z.pi:{…}", "function of a line typed at the console, with its newline; nothing else is shown for it"),
     (
         ".z.vs",

@@ -48,6 +48,26 @@
 .h.text:{[x]` sv .h.htc[`p]each x}
 / HTML page with the usual style
 .h.html:{[x].h.htc[`html;.h.htc[`head;.h.htc[`style;.h.sa,.h.sb]],.h.htc[`body;x]]}
+.hq.kind:{[x]$[x like"*\t *";`pairs;(first x)in".\t ";(".\t "!`section`code`xmp)first x;`p]}
+.hq.marked:{[kind;x]
+  named:{"<h3><a name=\"",x,"\">",x,"</a></h3>"};
+  row:{.h.htc[`tr;raze .h.htc[`td]each .h.hc each trim each"\t "vs x]};
+  $[kind=`section;raze named each .h.hc each 1_'x;kind=`code;.h.htc[`code;.h.br sv .h.hc each 1_'x];kind=`xmp;.h.xmp 1_'x;
+    kind=`pairs;.h.htc[`table;raze row each x];.h.text .h.hc each x where 0<count each x]}
+/ makes the pages of src/NAME.txt: NAME.htm with the frames a/_NAME.htm, the sections, and a/NAME.htm, the text: .h.ht name
+.h.ht:{[x]
+  file:{[p;t](`$":",p,".htm")0:enlist t};
+  n:string x;t:read0`$":src/",n,".txt";
+  title:.h.hc first t;top:.h.htc[`h2;title];
+  if["-"~first first 1_t;top,:"<hr>"];
+  t:(1+"-"~first first 1_t)_t;
+  kinds:.hq.kind each t;
+  b:where differ kinds;
+  link:{[n;x].h.htac[`a;`target`href!(`v;n,".htm#",x);x],.h.br};
+  file["a/",n;.h.html top,raze .hq.marked'[kinds b;b cut t]];
+  file["a/_",n;.h.html raze link[n]each .h.hc each 1_'t where kinds=`section];
+  file[n;.h.fram[title;();("a/_",n,".htm";"a/",n,".htm")]];
+  `$":",n,".htm"}
 / HTML links around the addresses in text
 .h.http:{[x]
   w:" "vs x;
@@ -102,17 +122,17 @@
 .h.tx:`raw`json`csv`txt`xml`xls!({[x]x};{[x].j.j each $[.Q.qt x;0!x;x]};.h.cd;.h.td;.h.xd;.h.ed)
 / functions that turn text into a value, by kind of file
 .h.xt:`json`txt`csv!({[x].j.k each x};{[x]x};{[x]x})
-/ HTTP response, zipped if the second argument says so: .h.hnz[status;zip;kind;body]
+/ HTTP response, zipped if the second argument says so; a body that is zipped stays as it is: .h.hnz[status;zip;kind;body]
 .h.hnz:{[status;zip;kind;body]
-  if[zip;body:-35!(6;body)];
+  if[zip;if[not"\037\213"~2#body;body:-35!(6;body)]];
   mime:$[kind in key .h.ty;.h.ty kind;"application/octet-stream"];
   h:("HTTP/1.1 ",status;"Content-Type: ",mime;"Connection: close"),$[zip;enlist"Content-Encoding: gzip";()];
   h,:("Content-Length: ",string count body;"";"");
   ("\r\n"sv h),body}
 / HTTP response: .h.hn[status;kind;body]
 .h.hn:{[status;kind;body].h.hnz[status;0b;kind;body]}
-/ HTTP response of status 200: .h.hy[kind;body]
-.h.hy:{[kind;body].h.hn["200 OK";kind;body]}
+/ HTTP response of status 200: .h.hy[kind;body], or .h.hy[zip;kind;body] as .h.hnz
+.h.hy:'[{[x]$[-1h=type first x;.h.hnz["200 OK"];.h.hn["200 OK"]]. x};enlist]
 / HTTP response of status 400 with an error
 .h.he:{[x].h.hn["400 Bad Request";`txt;"'",x]}
 / HTTP response of a page with lines of text
@@ -127,11 +147,16 @@
   enlist[top,string[n],"[",string[from],"]"],enlist[""],"\n"vs -1_.Q.s page sublist from _ t}
 / function that evaluates the text of an HTTP request
 .h.val:value
-/ value of HTTP GET until it is set: a page with the value of the text after ?, or a file of the kind before it (csv?, .csv?, trade.csv?)
+.hq.file:{[path;kind]
+  place:.h.HOME,"/",path;
+  body:$[path like"*..*";"";@[{"c"$read1`$":",x};place;""]];
+  $[count body;.h.hy[kind;body];.h.hn["404 Not Found";`txt;place,": not found"]]}
+/ value of HTTP GET until it is set: a page with the value of the text after ?, or a file of the kind before it (csv?, .csv?, trade.csv?); without ? a file of .h.HOME
 .z.ph:{[x]
   at:count[t]&(t:.h.uh first x)?"?";
   kind:`$last"."vs at#t;text:(1+at)_t;
   page:{.h.hp .h.xs each x};
+  if[(0<at)&at=count t;:.hq.file[t;kind]];
   if[not count text;:page string tables`.];
   shown:{[page;kind;x]$[kind in key[.h.tx]except`raw;.h.hy[kind;"\n"sv .h.tx[kind]x];page"\n"vs -1_.Q.s x]};
   r:@[{[shown;x](1b;shown .h.val x)}[shown[page;kind]];text;{(0b;x)}];

@@ -34,7 +34,7 @@ csv:","
 / applies f to the distinct items only
 .Q.fu:{[f;x]$[0h>type x;f x;[u:distinct x;f[u]u?x]]}
 / applies f to parts of a list on the threads of -s
-.Q.fc:{[f;x]$[(s>n:count x)|2>s:system"s";f x;raze f peach((n*til s)div s)cut x]}
+.Q.fc:{[f;x]$[(s>n:count x)|2>s:abs system"s";f x;raze f peach((n*til s)div s)cut x]}
 / adds the columns of u to t, as nulls
 .Q.ff:{[t;u]
   new:cols[u]except cols t;
@@ -77,7 +77,7 @@ csv:","
   c:cols[t]where{$[type[x]in 0 77h;(0<count x)&all 11h=type each x;11h=type x]}each value flip 0!t;
   if[not count c;if[not null file;if[not()~key file;domain set get file]];:t];
   if[not null file;file?distinct raze{$[type[x]in 0 77h;raze x;x]}each(0!t)c];
-  @[t;c;{[d;x]$[type[x]in 0 77h;d?/:x;d?x]}[domain]]}
+  count[keys t]!@[0!t;c;{[d;x]$[type[x]in 0 77h;d?/:x;d?x]}[domain]]}
 / time and memory of an application: .Q.ts[f;args]
 .Q.ts:{[f;args]
   t:.z.p;r:f . args;
@@ -265,5 +265,9 @@ csv:","
     $[count lacking;enlist part;()]}[model;known]each parts}
 / table of a foreign key
 .Q.fk:{[column]$[(20h<=type column)&98h<=type @[value;key column;()];key column;`]}
+/ names of tables with their columns and types: of one, or of all in the root. JDBC drivers ask so
+.Q.nct:{[x]
+  one:{[name]m:0!meta name;([]n:count[m]#name;c:m`c;t:m`t)};
+  raze one each $[all null x;tables`.;(),x]}
 / lines that the console shows of a value
 .Q.s2:{[x]"\n"vs -1_.Q.s x}

@@ -1,9 +1,36 @@
 //! Deferred responses: `-30!`.
 
-use super::Session;
+use super::{Deferred, Session};
 use crate::runtime::error::QError;
 
 impl Session {
+    /// Starts the evaluation of a message; `waits` if its sender waits for a response.
+    pub fn begin_message(&mut self, waits: bool) {
+        (self.waiting.needs_response, self.waiting.is_deferred) = (waits, false);
+    }
+
+    /// Ends the evaluation of a message; returns whether it deferred the response.
+    pub fn has_deferred(&mut self) -> bool {
+        self.waiting.needs_response = false;
+        std::mem::take(&mut self.waiting.is_deferred)
+    }
+
+    /// Withdraws a deferred response after the evaluation failed; returns whether it was still pending.
+    pub fn undefer(&mut self, handle: i32) -> bool {
+        self.take_deferred(handle)
+    }
+
+    /// Drops the deferred responses of a closed connection.
+    pub fn forget_deferred(&mut self, handle: i32) {
+        self.waiting.handles.remove(&handle);
+        self.waiting.answers.retain(|(to, _)| *to != handle);
+    }
+
+    /// Removes and returns the deferred responses given so far, in order.
+    pub fn take_answers(&mut self) -> Vec<Deferred> {
+        std::mem::take(&mut self.waiting.answers)
+    }
+
     /// Defers the response to the message in evaluation.
     ///
     /// # Errors
