@@ -1,5 +1,6 @@
-//! Parsing of text and bytes into columns.
+//! Text of fixed widths, pairs of keys and values, and binary records, parsed into columns.
 
+use super::delimited::{Cells, answer, source};
 use super::{bytes_of, lines};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -8,159 +9,11 @@ use crate::runtime::values::type_error;
 use crate::syntax::literal::letter_type;
 use crate::verbs::tok::parse_text;
 use columns::table::symbol::intern;
-use columns::table::{Items, Sym, Table, Value, Vector};
+use columns::table::{Items, Value, Vector};
 use proto::types;
 
-/// Parses the column types: `None` skips a column, 0 keeps it as text.
-fn types(spec: &Value) -> std::result::Result<Vec<Option<i8>>, QError> {
-    let letters = spec.as_text().ok_or_else(type_error)?;
-    let one = |c: &u8| match c {
-        b' ' => Ok(None),
-        b'*' => Ok(Some(0)),
-        c => letter_type(c.to_ascii_lowercase()).map(Some).ok_or_else(type_error),
-    };
-    letters.iter().map(one).collect()
-}
-
-/// Returns the text to parse (contents of a file, joined lines or the operand itself), and whether it is a single line.
-fn source(context: &Context, y: &Value) -> std::result::Result<(Vec<u8>, bool), QError> {
-    match y {
-        Value::Sym(_) => Ok((bytes_of(context, y)?, false)),
-        Value::Vector(Vector { items: Items::Char(text), .. }) => Ok((text.to_vec(), !text.contains(&b'\n'))),
-        Value::Vector(Vector { items: Items::List(l), .. }) => {
-            if matches!(l.first(), Some(Value::Sym(_))) {
-                return Ok((bytes_of(context, y)?, false));
-            }
-            let mut all = Vec::new();
-            for line in l.iter() {
-                all.extend_from_slice(line.as_text().ok_or_else(type_error)?);
-                all.push(b'\n');
-            }
-            Ok((all, false))
-        }
-        Value::Vector(v) if v.is_empty() => Ok((Vec::new(), false)),
-        _ => Err(type_error()),
-    }
-}
-
-/// Fields of one record; quotes protect delimiters, and a doubled quote stands for one, also before text without quotes. A field that begins
-/// with a quote may close it and open it again, as in kdb+; in any other field quotes are text.
-fn fields(line: &[u8], delimiter: u8) -> Vec<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    loop {
-        let mut field = Vec::new();
-        let is_text = |c: &u8| *c != delimiter && *c != b'"';
-        let is_doubled = line.get(at..at + 2) == Some(b"\"\"") && line.get(at + 2).is_some_and(is_text);
-        if is_doubled {
-            field.push(b'"');
-            at += 2;
-        }
-        let has_quotes = !is_doubled && line.get(at) == Some(&b'"');
-        let mut is_open = false;
-        while let Some(c) = line.get(at).filter(|c| is_open || **c != delimiter) {
-            at += 1;
-            if !has_quotes || *c != b'"' {
-                field.push(*c);
-            } else if is_open && line.get(at) == Some(&b'"') {
-                field.push(b'"');
-                at += 1;
-            } else {
-                is_open = !is_open;
-            }
-        }
-        out.push(field);
-        if at >= line.len() {
-            return out;
-        }
-        at += 1;
-    }
-}
-
-/// Splits text into records; a quoted field may span lines.
-fn records(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut out: Vec<Vec<u8>> = Vec::new();
-    let mut open = false;
-    for line in lines(bytes) {
-        match out.last_mut() {
-            Some(last) if open => {
-                last.push(b'\n');
-                last.extend_from_slice(line);
-            }
-            _ => out.push(line.to_vec()),
-        }
-        open ^= line.iter().filter(|c| **c == b'"').count() % 2 == 1;
-    }
-    out
-}
-
-/// Parses the cells of a column.
-fn column(t: i8, cells: Vec<Vec<u8>>) -> Result {
-    let mut items = Vec::with_capacity(cells.len());
-    for cell in cells {
-        items.push(parse_text(t, &cell)?);
-    }
-    Ok(match Items::collapse(items) {
-        Ok(simple) if t != types::LIST => simple.into(),
-        Ok(simple) => Value::list((0..simple.len()).map(|i| simple.get(i)).collect()),
-        Err(items) if items.is_empty() => Items::empty_of(t).into(),
-        Err(items) => Value::list(items),
-    })
-}
-
-/// `(types;delimiter) 0: y`, `(types;enlist delimiter) 0: y`, `(types;widths) 0: y`: parses delimited or fixed-width text.
-pub(crate) fn delimited(context: &mut Context, x: &Value, y: &Value) -> Result {
-    let types = types(&x.at(0))?;
-    let separator = x.at(1);
-    if let Value::Vector(Vector { items: widths @ (Items::Long(_) | Items::Int(_) | Items::Short(_)), .. }) = &separator
-    {
-        return fixed(context, &types, widths, y);
-    }
-    let header = matches!(&separator, Value::Vector(_));
-    let delimiter = match separator.as_text() {
-        Some([one]) => *one,
-        _ => return Err(type_error()),
-    };
-    let (bytes, single) = source(context, y)?;
-    context.reserve(bytes.len().saturating_mul(4))?;
-    let spans_lines = x.count() > 2 && x.at(2).as_long().is_some_and(|n| n != 0);
-    let mut rows: Vec<Vec<u8>> =
-        if spans_lines { records(&bytes) } else { lines(&bytes).into_iter().map(<[u8]>::to_vec).collect() };
-    let mut names: Vec<Sym> = Vec::new();
-    if header && !rows.is_empty() {
-        for name in fields(&rows.remove(0), delimiter) {
-            names.push(intern(name.trim_ascii()).map_err(QError::from)?);
-        }
-    }
-    let mut cells: Vec<Vec<Vec<u8>>> = vec![Vec::with_capacity(rows.len()); types.len()];
-    for row in &rows {
-        context.tick()?;
-        let mut found = fields(row, delimiter).into_iter();
-        for cell in &mut cells {
-            cell.push(found.next().unwrap_or_default());
-        }
-    }
-    let mut columns = Vec::new();
-    let mut kept = Vec::new();
-    for (i, (t, cells)) in types.iter().zip(cells).enumerate() {
-        let Some(t) = t else { continue };
-        columns.push(column(*t, cells)?);
-        kept.push(names.get(i).copied().unwrap_or(Sym::NULL));
-    }
-    if header {
-        let vectors: Option<Vec<Vector>> = columns.into_iter().map(Value::into_vector).collect();
-        return Ok(Value::table(Table::new(kept, vectors.ok_or_else(type_error)?)));
-    }
-    Ok(answer(columns, single))
-}
-
-/// Returns the columns, or their items for a single line of text.
-fn answer(columns: Vec<Value>, single: bool) -> Value {
-    if single { Value::collapse(columns.iter().map(|c| c.at(0)).collect()) } else { Value::list(columns) }
-}
-
 /// Parses fixed-width records, separated by newlines or back to back.
-fn fixed(context: &mut Context, types: &[Option<i8>], widths: &Items, y: &Value) -> Result {
+pub(super) fn fixed(context: &mut Context, types: &[Option<i8>], widths: &Items, y: &Value) -> Result {
     let widths: Vec<usize> = crate::verbs::convert::rows(widths)
         .ok_or_else(type_error)?
         .into_iter()
@@ -178,23 +31,17 @@ fn fixed(context: &mut Context, types: &[Option<i8>], widths: &Items, y: &Value)
     } else {
         bytes.chunks(total).collect()
     };
-    let mut cells: Vec<Vec<Vec<u8>>> = vec![Vec::with_capacity(rows.len()); types.len()];
+    let mut columns: Vec<Cells> = types.iter().copied().map(Cells::new).collect();
     for row in &rows {
         context.tick()?;
         let mut at = 0usize;
-        for (cell, width) in cells.iter_mut().zip(&widths) {
+        for (column, width) in columns.iter_mut().zip(&widths) {
             let end = at.saturating_add(*width).min(row.len());
-            let text = row.get(at.min(end)..end).unwrap_or_default();
-            cell.push(text.to_vec());
+            column.push(row.get(at.min(end)..end).unwrap_or_default())?;
             at = end;
         }
     }
-    let mut columns = Vec::new();
-    for (t, cells) in types.iter().zip(cells) {
-        if let Some(t) = t {
-            columns.push(column(*t, cells)?);
-        }
-    }
+    let columns = columns.into_iter().filter_map(Cells::finish).collect();
     Ok(answer(columns, single && rows.len() == 1))
 }
 

@@ -3,6 +3,7 @@
 
 mod codecs;
 pub(crate) mod database;
+mod delimited;
 mod domain;
 mod enumeration;
 mod fixed;
@@ -39,10 +40,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 pub(crate) use database::table_of;
+pub(crate) use delimited::delimited;
 pub(crate) use domain::extend_domain;
 pub(crate) use gzip::gz;
 pub(crate) use kept::{dsave, load_name, replay, replay_file, rload, rsave, save, script};
-pub(crate) use load::{binary, delimited};
+pub(crate) use load::binary;
 
 /// The operating system's error, prefixed with the path.
 pub(crate) fn refused(path: &std::path::Path, error: &std::io::Error) -> QError {
@@ -169,11 +171,14 @@ fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError
 
 /// Lines without their terminators.
 pub(crate) fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    each_line(bytes).collect()
+}
+
+/// As [`lines`], one after the other.
+fn each_line(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    if bytes.is_empty() {
-        return Vec::new();
-    }
-    body.split(|c| *c == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l)).collect()
+    let lines = (!bytes.is_empty()).then(|| body.split(|c| *c == b'\n'));
+    lines.into_iter().flatten().map(|l| l.strip_suffix(b"\r").unwrap_or(l))
 }
 
 /// `read0 x`: lines of a file or of a part of one; `read0 0` reads a line of standard input.
