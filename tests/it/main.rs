@@ -29,7 +29,6 @@ mod notify;
 mod oracle;
 mod plan;
 mod q_session;
-mod q_updates;
 mod q_workers;
 mod quotas;
 mod rdb_foreign;

@@ -106,7 +106,7 @@ impl Context<'_> {
         let held = crate::io::files::key(self, Value::Sym(name))?;
         let names = held.as_symbols().unwrap_or_default();
         let is_splayed = names.iter().any(|n| columns::table::symbol::text(*n) == b".d");
-        Ok(if !is_splayed && names.contains(file) { Some(paths::inside(name, *file)?) } else { None })
+        Ok(if !is_splayed && !names.is_empty() { Some(paths::inside(name, *file)?) } else { None })
     }
 
     fn applied(&mut self, f: &Value, mut arguments: Vec<Value>) -> Result<Value, QError> {

@@ -1,4 +1,5 @@
-//! `peach` and each-parallel: distributes items over threads or processes, with the results and the error of `each`.
+//! `peach` and each-parallel: distributes items over threads or processes, with the results of `each`. The error is that of the
+//! first item that fails, or of the process that is the first to fail.
 
 use crate::io::environment::may_send;
 use crate::runtime::console::Console;
@@ -23,9 +24,14 @@ pub(super) fn by_threads(context: &mut Context, f: &Value, x: &Value) -> Option<
 }
 
 /// Returns the results of `f` on every item of a list from the processes whose handles `.z.pd` gives: `-s -N`. `None` if `each` must be used:
-/// for one item, without `.z.pd`, and for a caller that may not send on those handles.
+/// for one item, without `.z.pd`, in `reval`, and for a caller that may not send on those handles.
 pub(super) fn by_processes(context: &mut Context, f: &Value, x: &Value) -> Option<Result> {
-    if context.host.threads().processes == 0 || !matches!(f, Value::Func(_)) || x.is_scalar() || x.count() < 2 {
+    if context.host.threads().processes == 0
+        || context.host.is_read_only()
+        || !matches!(f, Value::Func(_))
+        || x.is_scalar()
+        || x.count() < 2
+    {
         return None;
     }
     let given = context.host.global(prims::name(".z.pd"))?;
@@ -33,6 +39,8 @@ pub(super) fn by_processes(context: &mut Context, f: &Value, x: &Value) -> Optio
         Ok(handles) if handles.is_empty() => None,
         Ok(handles) if handles.iter().any(|handle| !may_send(context, i64::from(*handle))) => None,
         Ok(handles) => Some(spread(context, &handles, f, x)),
+        // The owner's function may do what this caller may not.
+        Err(error) if &*error.name == b"access" => None,
         Err(error) => Some(Err(error)),
     }
 }

@@ -411,10 +411,7 @@ impl Context<'_> {
             Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
             Kind::Global(name) if !crate::verbs::enums::is_domain(name) => {
                 let mut result = None;
-                match index {
-                    Some(_) => self.host.edit(name, &mut |x| result = change(x)),
-                    None => self.host.grow(name, &mut |x| result = change(x)),
-                }
+                self.host.edit(name, &mut |x| result = change(x));
                 result
             }
             _ => None,

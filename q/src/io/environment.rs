@@ -105,15 +105,10 @@ fn query_deadline(context: &Context) -> Option<Instant> {
 
 /// The console's messages to itself are async ones. Scripts and editors send them to have `\T` apply to their own work.
 fn send_to_itself(context: &mut Context, message: Value) -> Result {
-    let is_update = context.host.begin_update(true);
-    let result = match context.host.global(crate::syntax::prims::name(".z.ps")) {
-        Some(handler) => context.call1(&handler, message.clone()),
+    match context.host.global(crate::syntax::prims::name(".z.ps")) {
+        Some(handler) => context.call1(&handler, message),
         None => context.message(&message),
-    };
-    if is_update {
-        context.host.end_update(&message, result.is_ok())?;
     }
-    result
 }
 
 /// Whether a response is the head of an upgraded connection.

@@ -59,7 +59,7 @@ pub trait Peer: Send + Sync {
     /// # Errors
     /// The error of the other process; `close` if the connection is gone.
     fn poll(&mut self) -> Result<Option<Reply>, QError> {
-        self.reply(None).map(Some)
+        Err(QError::named("nyi"))
     }
 
     /// Waits for the next message that is not a response and returns it unevaluated: `h[]`.

@@ -6,5 +6,4 @@ pub(crate) mod files;
 pub mod handles;
 pub(crate) mod pipe;
 pub(crate) mod stored;
-pub(crate) mod update_log;
 pub(crate) mod wire;

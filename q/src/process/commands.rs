@@ -28,7 +28,7 @@ pub(crate) const COMMANDS: [(&str, &str); 32] = [
     ("\\E", "mode of TLS for clients"),
     ("\\f [.NAMESPACE]", "names of the functions"),
     ("\\g [0-1]", "mode of garbage collection"),
-    ("\\l [FILE]", "loads a script or a database, from QHOME or QLIC if it is not here; alone, the checkpoint of -l"),
+    ("\\l FILE", "loads a script or a database, from QHOME or QLIC if it is not here"),
     ("\\o [HOURS]", "offset of local time from UTC"),
     ("\\p [PORT]", "port on which clients are served; 0 stops"),
     ("\\P [DIGITS]", "digits of floats shown; 0 for all"),
@@ -66,7 +66,6 @@ pub(crate) fn command(context: &mut Context, line: &[u8]) -> Result {
             views::listed(context, space, word == b"B")
         }
         b"t" | b"ts" => timed(context, word, if settings::number(rest).is_some() { rest } else { whole }),
-        b"l" if rest.is_empty() => context.host.checkpoint().map(|()| Value::Null),
         b"l" => load(context, rest),
         b"cd" => folder(context, rest),
         // A command of the shell in kdb+: a list of lines, of which scripts take the first.

@@ -3,8 +3,6 @@
 mod completion;
 mod debugging;
 mod deferred;
-mod journal;
-mod names;
 mod nested;
 mod outside;
 
@@ -59,10 +57,6 @@ pub struct Session {
     /// Clients by handle.
     callers: HashMap<i32, Caller>,
     own_memory_bytes: u64,
-    /// `-l` and `-L`.
-    journal: Option<Box<journal::Journal>>,
-    /// The log of updates is being evaluated.
-    replays: bool,
 }
 
 /// Deferred responses: `-30!`.
@@ -149,19 +143,6 @@ impl Session {
             return Err(QError::named("noupdate"));
         }
         self.authors.check(name, caller.remote)
-    }
-
-    /// Changes a global where it is; `grows` if items are only added at its end.
-    fn change_in_place(&mut self, name: Sym, grows: bool, change: &mut dyn FnMut(&mut Value)) {
-        if self.check_change(name).is_err() || !self.globals.contains_key(&name) {
-            return;
-        }
-        self.note_change(name, grows);
-        if let Some(value) = self.globals.get_mut(&name) {
-            self.authors.read(name, Some(value), &self.asking);
-            self.authors.note_change(name, &self.asking);
-            change(value);
-        }
     }
 
     /// Sets the number of threads per evaluation: `-s`.
@@ -269,6 +250,15 @@ fn words(words: &[Vec<u8>]) -> Value {
     Value::list(words.iter().map(|w| Value::chars(&w[..])).collect())
 }
 
+/// Splits a full name into namespace and short name; `a.b` is `b` of `a`.
+fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
+    let full = text(name);
+    match full.iter().rposition(|c| *c == b'.') {
+        Some(at) if at > 0 => (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default()),
+        _ => (b"", full),
+    }
+}
+
 impl Host for Session {
     fn global(&self, name: Sym) -> Option<Value> {
         let value = self.globals.get(&name);
@@ -278,7 +268,6 @@ impl Host for Session {
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         self.check_change(name)?;
-        self.note_change(name, false);
         self.authors.note(name, &value, &self.asking);
         match &self.loading {
             Some(from) if matches!(value, Value::Func(_)) => {
@@ -296,35 +285,46 @@ impl Host for Session {
     }
 
     fn edit(&mut self, name: Sym, change: &mut dyn FnMut(&mut Value)) {
-        self.change_in_place(name, false, change);
-    }
-
-    fn grow(&mut self, name: Sym, change: &mut dyn FnMut(&mut Value)) {
-        self.change_in_place(name, true, change);
-    }
-
-    fn begin_update(&mut self, is_own: bool) -> bool {
-        self.begin_message_update(is_own)
-    }
-
-    fn end_update(&mut self, message: &Value, succeeded: bool) -> Result<(), QError> {
-        self.end_message_update(message, succeeded)
-    }
-
-    fn checkpoint(&mut self) -> Result<(), QError> {
-        self.write_checkpoint()
+        if self.check_change(name).is_err() {
+            return;
+        }
+        if let Some(value) = self.globals.get_mut(&name) {
+            self.authors.read(name, Some(value), &self.asking);
+            self.authors.note_change(name, &self.asking);
+            change(value);
+        }
     }
 
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
         self.check_change(name)?;
-        self.note_change(name, false);
         self.globals.remove(&name);
         self.order.retain(|n| *n != name);
         Ok(())
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
-        self.names_in(namespace)
+        self.authors.list(&self.asking);
+        let space = if text(namespace) == b"." { b"" } else { text(namespace) };
+        let mut found: Vec<Sym> = Vec::new();
+        for name in &self.order {
+            let (own, short) = split(*name);
+            // A nested namespace is listed once, by its own name.
+            let below = own.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")).filter(|_| !space.is_empty());
+            let short = match below {
+                _ if own == space => short,
+                None if space.is_empty() && !own.starts_with(b".") => {
+                    own.split(|c| *c == b'.').next().unwrap_or_default()
+                }
+                Some(below) => below.split(|c| *c == b'.').next().unwrap_or_default(),
+                None => continue,
+            };
+            if let Ok(short) = symbol(short)
+                && (own == space || !found.contains(&short))
+            {
+                found.push(short);
+            }
+        }
+        found
     }
 
     fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
@@ -333,7 +333,20 @@ impl Host for Session {
     }
 
     fn namespaces(&self) -> Vec<Sym> {
-        self.top_namespaces()
+        self.authors.list(&self.asking);
+        let mut found: Vec<Sym> = Vec::new();
+        for name in &self.order {
+            let is_whole = self.globals.get(name).is_some_and(Value::has_names);
+            let space = if is_whole { text(*name) } else { split(*name).0 }.strip_prefix(b".").unwrap_or_default();
+            let top = space.split(|c| *c == b'.').next().unwrap_or_default();
+            if let Ok(symbol) = symbol(top)
+                && !top.is_empty()
+                && !found.contains(&symbol)
+            {
+                found.push(symbol);
+            }
+        }
+        found
     }
 
     fn makes_code(&self, made: Made<'_>) -> Result<(), QError> {
@@ -350,7 +363,6 @@ impl Host for Session {
 
     fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
         self.check_change(name)?;
-        self.note_change(name, true);
         self.authors.note_change(name, &self.asking);
         let old = match self.globals.get_mut(&name) {
             Some(old) => old,

@@ -149,11 +149,6 @@ impl Authors {
         has(&name) || is_inside() || stem_of(symbol::text(name)).and_then(symbol::find).is_some_and(|stem| has(&stem))
     }
 
-    /// Whether a value is a remote caller's, in part at least.
-    pub fn is_callers(&self, name: Sym) -> bool {
-        self.callers.contains_key(&name)
-    }
-
     /// Records a change of part of a value: the rest keeps its author.
     pub fn note_change(&mut self, name: Sym, asking: &Asking) {
         if asking.is_owners() {

@@ -167,33 +167,6 @@ pub trait Host {
     /// uses [`Host::assign`].
     fn edit(&mut self, _name: Sym, _change: &mut dyn FnMut(&mut Value)) {}
 
-    /// As [`Host::edit`], for a change that only adds items at the end of a list or a table, or else changes nothing of them.
-    fn grow(&mut self, name: Sym, change: &mut dyn FnMut(&mut Value)) {
-        self.edit(name, change);
-    }
-
-    /// Begins a message whose changes are logged if it succeeds and undone if it fails. Returns `false` where nothing is logged, and for a message
-    /// of the process to itself (`is_own`) within another one, whose part it is.
-    fn begin_update(&mut self, _is_own: bool) -> bool {
-        false
-    }
-
-    /// Ends the message that [`Host::begin_update`] has begun.
-    ///
-    /// # Errors
-    /// The log cannot be written; the changes are undone.
-    fn end_update(&mut self, _message: &Value, _succeeded: bool) -> Result<(), QError> {
-        Ok(())
-    }
-
-    /// `\l` without a name: writes the globals of the root to a file, and empties the log.
-    ///
-    /// # Errors
-    /// `access` if the process logs nothing; those of writing.
-    fn checkpoint(&mut self) -> Result<(), QError> {
-        Err(QError::with("access", "this process logs no updates: it was started without -l and -L"))
-    }
-
     /// Deletes a global: `` delete t from `. ``.
     fn remove(&mut self, _name: Sym) -> Result<(), QError> {
         Err(QError::named("access"))

@@ -181,7 +181,7 @@ pub(crate) fn in_place(context: &mut Context, x: &mut Value, y: &Value) -> Optio
     Some(fitting(context, x, y, true).and_then(|new| add(x, &new, true)))
 }
 
-/// As [`in_place`], for a global. Returns its new value. It looks at the value through [`crate::Host::grow`] only: a host may count a read
+/// As [`in_place`], for a global. Returns its new value. It looks at the value through [`crate::Host::edit`] only: a host may count a read
 /// of the global otherwise, and an append reads nothing.
 pub(crate) fn in_place_global(context: &mut Context, name: Sym, y: &Value) -> Option<Result> {
     // Enumerations over a list follow its assignment.
@@ -207,7 +207,7 @@ pub(crate) fn in_place_global(context: &mut Context, name: Sym, y: &Value) -> Op
 /// Runs `change` on the value of a global where it is, so that no other reference to it exists. `None` if the host gives no access.
 fn with_global<R>(context: &mut Context, name: Sym, change: impl FnOnce(&mut Value) -> R) -> Option<R> {
     let (mut change, mut result) = (Some(change), None);
-    context.host.grow(name, &mut |x| result = change.take().map(|change| change(x)));
+    context.host.edit(name, &mut |x| result = change.take().map(|change| change(x)));
     result
 }
 

@@ -279,6 +279,10 @@ impl Peer for Accepted {
         [if self.web { b'w' } else { b'q' }, if self.is_unix { b'u' } else { b't' }]
     }
 
+    fn cut(&mut self) {
+        self.to.send(Command::Close(self.conn));
+    }
+
     fn known_as(&mut self, handle: i32) {
         self.inbox.set_number(handle);
     }

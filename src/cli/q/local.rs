@@ -26,7 +26,6 @@ use rustix::termios::tcgetwinsize;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io::IsTerminal;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -213,33 +212,13 @@ impl Console {
         if let Some(port) = &options.port {
             session.listen(port.as_bytes()).map_err(CliError::failed)?;
         }
-        if options.logs_updates {
-            self.log_updates(session, options)?;
-        } else if let Some(script) = &options.target {
+        if let Some(script) = &options.target {
             self.script_failed.set(!self.line(session, format!("\\l {script}").as_bytes()));
         }
         for command in options.commands.iter().filter(ticking) {
             session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
         Ok(())
-    }
-
-    /// Loads the script, then the checkpoint and the log beside it, which hold what became of the script's data.
-    fn log_updates(&self, session: &mut Session, options: &QOptions) -> Result<(), CliError> {
-        let target = Path::new(options.target.as_deref().unwrap_or_default());
-        let is_script = target.extension().is_some_and(|extension| extension == "q" || extension == "k");
-        let base = if is_script { target.with_extension("") } else { target.to_owned() };
-        let beside = base.with_added_extension("q");
-        let script = [target, &beside].into_iter().find(|path| path.exists());
-        if let Some(script) = script
-            && !self.line(session, format!("\\l {}", script.display()).as_bytes())
-        {
-            return Err(CliError::failed(format!("{} failed, so no updates are logged", script.display())));
-        }
-        // With the rights that clients have now: what a client traps in a message must not succeed here.
-        let caller = Caller { remote: !self.trusts_clients, ..self.own.clone() };
-        let begun = session.log_updates(&base, options.syncs_log, caller);
-        begun.map_err(|error| CliError::failed(String::from_utf8_lossy(&error.shown()).trim_end()))
     }
 
     /// Whether the session continues: always before the end of its input, and after it as long as something keeps it.

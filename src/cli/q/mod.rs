@@ -51,25 +51,19 @@ Options of \
                         signals, :value continues with a value, \\ ends
   -g 0|1    garbage \
                         collection mode
-  -l        messages of clients, and 0\"…\", that change globals of the root are \
-                        logged to FILE.log before the response;
-            one that fails is undone. FILE.q, FILE.qdb and FILE.log are \
-                        loaded at the start; \\l writes FILE.qdb and empties the log
-  -L        as -l, and each message is synced to \
-                        the disk
   -o N      hours ahead of UTC                -p PORT   listen for kdb+ \
                         clients (0W: any free port)
   -P N      digits of floats shown, 0 for all
   -s N      \
                         threads for peach                 -S N      seed of the random numbers
-  -s -N     peach sends \
-                        its items to the processes whose handles .z.pd is or returns
   -t N      \
                         milliseconds between calls of .z.ts
   -T N      timeout of a client's request, in seconds
   \
                         -U FILE   user:password lines of the users who may connect, with the \
                         rights of the console as in kdb+; -u FILE: without
+  -s -N     peach sends \
+                        its items to the processes whose handles .z.pd is or returns
   -u 0      \
                         clients may do all that the console may; otherwise (-u 1, -u FILE, a file that ends in .toml, or neither) \
                         files, system commands and new connections are denied
@@ -79,8 +73,8 @@ Options of \
                         day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
 Any other option stays in \
                         .z.x; without FILE, one with two dashes is an error, and so is any argument after an address.
--m and \
-                        -r are not supported; `elastick tick` logs and publishes.
+-l and -L \
+                        (logging), -m and -r are not supported; `elastick tick` logs and publishes.
 
 Examples:
   elastick q                            a session; arrow keys, \
@@ -129,22 +123,20 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         options.threads = Some(usize::try_from(helpers).unwrap_or(usize::MAX));
     }
     let code = match &options.target {
-        Some(target) if !options.logs_updates && !std::path::Path::new(target).exists() => {
-            match target.parse::<Addresses>() {
-                Ok(addresses) => {
-                    options.rejects_arguments()?;
-                    if words.contains(target) {
-                        login::warn_of_password(&addresses);
-                    }
-                    remote::run(login::complete(addresses, &settings)?, &options)?
+        Some(target) if !std::path::Path::new(target).exists() => match target.parse::<Addresses>() {
+            Ok(addresses) => {
+                options.rejects_arguments()?;
+                if words.contains(target) {
+                    login::warn_of_password(&addresses);
                 }
-                // A list with one address is no name of a script.
-                Err(why) if target.split(',').any(|item| item.parse::<Address>().is_ok()) && target.contains(',') => {
-                    return Err(CliError::Usage(why));
-                }
-                Err(_) => with_large_stack(move || local::run(&options, door))?,
+                remote::run(login::complete(addresses, &settings)?, &options)?
             }
-        }
+            // A list with one address is no name of a script.
+            Err(why) if target.split(',').any(|item| item.parse::<Address>().is_ok()) && target.contains(',') => {
+                return Err(CliError::Usage(why));
+            }
+            Err(_) => with_large_stack(move || local::run(&options, door))?,
+        },
         Some(_) => with_large_stack(move || local::run(&options, door))?,
         None => {
             // Words such as `-name value` stay in .z.x, as under kdb+; no option of its own begins with two dashes.

@@ -26,10 +26,6 @@ pub struct QOptions {
     pub users: Option<String>,
     /// Clients have the rights of the console: `-u 0`, or `-U` with kdb+'s users file, unless `-u` restricts them.
     pub trusts_clients: bool,
-    /// `-l` or `-L`: messages that change data are logged beside the script.
-    pub logs_updates: bool,
-    /// `-L`: each is on the disk before its response.
-    pub syncs_log: bool,
     /// `-E`.
     pub tls: Option<TlsMode>,
     /// Web pages that may send requests.
@@ -60,7 +56,7 @@ impl QOptions {
                 options.start.script = word.as_bytes().to_vec();
                 continue;
             }
-            if b"beEglLosStTWzwpuU".contains(&letter) {
+            if b"beEgosStTWzwpuU".contains(&letter) {
                 options.local_only.push(word.clone());
             }
             let mut value = || words.next().cloned().ok_or_else(|| CliError::Usage(format!("{word} needs a value")));
@@ -98,22 +94,13 @@ impl QOptions {
                     let mode = units::tls(&value()?).map_err(|error| CliError::Usage(format!("{word} {error}")))?;
                     options.tls = Some(mode);
                 }
-                b'l' | b'L' => {
-                    options.logs_updates = true;
-                    options.syncs_log |= letter == b'L';
-                }
-                b'm' | b'r' => {
+                b'l' | b'L' | b'm' | b'r' => {
                     return Err(CliError::Usage(format!(
                         "{word} is not supported by this console; see elastick q --help"
                     )));
                 }
                 _ => options.start.arguments.push(word.as_bytes().to_vec()),
             }
-        }
-        if options.logs_updates && options.target.is_none() {
-            return Err(CliError::Usage(
-                "-l and -L need a FILE, beside which they keep FILE.log and FILE.qdb".to_owned(),
-            ));
         }
         // kdb+'s rule. Users of a TOML file have roles, which say what they may do.
         options.trusts_clients |= has_users && !is_restricted;
@@ -209,16 +196,6 @@ mod tests {
         assert_eq!(options.target.as_deref(), Some("test.q"));
         assert!(options.start.quiet && options.sized);
         assert_eq!([read("-E 2 -p 5000").tls, read("-p 5000").tls], [Some(TlsMode::Only), None]);
-    }
-
-    #[test]
-    fn updates_are_logged_beside_a_file() {
-        for (line, synced) in [("trade -l", false), ("-L trade -p 5000", true), ("-l trade -L", true)] {
-            let options = read(line);
-            assert_eq!((options.logs_updates, options.syncs_log), (true, synced), "{line}");
-            assert_eq!(options.target.as_deref(), Some("trade"), "{line}");
-        }
-        assert!(!read("trade -p 5000").logs_updates);
     }
 
     #[test]

@@ -162,11 +162,9 @@ impl Console {
         let caller = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
         session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
         let result = self.apart(session, handle, |session| {
-            signals::evaluating(|| {
-                session.updating(&message, |session| match &handler {
-                    Some(handler) => apply(session, handler, std::slice::from_ref(&message), limits),
-                    None => crate::q::eval_message(session, &message, limits),
-                })
+            signals::evaluating(|| match &handler {
+                Some(handler) => apply(session, handler, &[message], limits),
+                None => crate::q::eval_message(session, &message, limits),
             })
         });
         session.set_caller(self.own.clone());

@@ -1,99 +1,14 @@
 //! Delimited text parsed into columns: `(types;delimiter) 0: y`.
 
-use super::{bytes_of, each_line, load};
+use super::cells::{Cells, answer, source, types};
+use super::{each_line, load};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::syntax::literal::letter_type;
-use crate::verbs::tok::parse_text;
 use columns::table::symbol::intern;
 use columns::table::{Items, Sym, Table, Value, Vector};
-use proto::types;
 use std::borrow::Cow;
-
-/// Parses the column types: `None` skips a column, 0 keeps it as text.
-pub(super) fn types(spec: &Value) -> std::result::Result<Vec<Option<i8>>, QError> {
-    let letters = spec.as_text().ok_or_else(type_error)?;
-    let one = |c: &u8| match c {
-        b' ' => Ok(None),
-        b'*' => Ok(Some(0)),
-        c => letter_type(c.to_ascii_lowercase()).map(Some).ok_or_else(type_error),
-    };
-    letters.iter().map(one).collect()
-}
-
-/// Returns the text to parse (contents of a file, joined lines or the operand itself), and whether it is a single line.
-pub(super) fn source(context: &Context, y: &Value) -> std::result::Result<(Vec<u8>, bool), QError> {
-    match y {
-        Value::Sym(_) => Ok((bytes_of(context, y)?, false)),
-        Value::Vector(Vector { items: Items::Char(text), .. }) => Ok((text.to_vec(), !text.contains(&b'\n'))),
-        Value::Vector(Vector { items: Items::List(l), .. }) => {
-            if matches!(l.first(), Some(Value::Sym(_))) {
-                return Ok((bytes_of(context, y)?, false));
-            }
-            let mut all = Vec::new();
-            for line in l.iter() {
-                all.extend_from_slice(line.as_text().ok_or_else(type_error)?);
-                all.push(b'\n');
-            }
-            Ok((all, false))
-        }
-        Value::Vector(v) if v.is_empty() => Ok((Vec::new(), false)),
-        _ => Err(type_error()),
-    }
-}
-
-/// Number of cells that are parsed before they join their column.
-const PART: usize = 1024;
-
-/// A column that is being parsed.
-pub(super) struct Cells {
-    /// `None` for a column that is left out, 0 for one of texts.
-    number: Option<i8>,
-    whole: Items,
-    part: Vec<Value>,
-}
-
-impl Cells {
-    pub fn new(number: Option<i8>) -> Cells {
-        Cells { number, whole: Items::empty_of(number.unwrap_or(types::LIST)), part: Vec::new() }
-    }
-
-    /// Parses the text of the next cell.
-    ///
-    /// # Errors
-    /// `limit` for more symbols than there may be.
-    pub fn push(&mut self, text: &[u8]) -> std::result::Result<(), QError> {
-        let Some(number) = self.number else { return Ok(()) };
-        self.part.push(parse_text(number, text)?);
-        if self.part.len() >= PART {
-            self.join();
-        }
-        Ok(())
-    }
-
-    fn join(&mut self) {
-        let part = std::mem::take(&mut self.part);
-        let texts = self.number == Some(types::LIST);
-        let part = if texts {
-            Items::List(part.into())
-        } else {
-            Items::collapse(part).unwrap_or_else(|part| Items::List(part.into()))
-        };
-        let whole = std::mem::replace(&mut self.whole, Items::empty_of(types::LIST));
-        self.whole = whole.join(&part);
-    }
-
-    /// Returns the column, unless it is left out.
-    pub fn finish(mut self) -> Option<Value> {
-        self.number?;
-        if !self.part.is_empty() {
-            self.join();
-        }
-        Some(self.whole.into())
-    }
-}
 
 /// Fields of a record; quotes protect delimiters, and a doubled quote stands for one, also before text without quotes. A field that begins
 /// with a quote may close it and open it again, as in kdb+; in any other field quotes are text.
@@ -207,9 +122,4 @@ pub(crate) fn delimited(context: &mut Context, x: &Value, y: &Value) -> Result {
         return Ok(Value::table(Table::new(kept, vectors.ok_or_else(type_error)?)));
     }
     Ok(answer(columns, single))
-}
-
-/// Returns the columns, or their items for a single line of text.
-pub(super) fn answer(columns: Vec<Value>, single: bool) -> Value {
-    if single { Value::collapse(columns.iter().map(|c| c.at(0)).collect()) } else { Value::list(columns) }
 }

@@ -320,12 +320,7 @@ pub(crate) fn replay(context: &mut Context, x: Value) -> Result {
         file => (-1, file.clone()),
     };
     let path = path(context, &file)?;
-    replay_file(context, &path, most)
-}
-
-/// [`replay`] of a file that the caller need not be allowed to read.
-pub(crate) fn replay_file(context: &mut Context, path: &Path, most: i64) -> Result {
-    let log = std::fs::File::open(path).map_err(|e| refused(path, &e))?;
+    let log = std::fs::File::open(&path).map_err(|e| refused(&path, &e))?;
     // Unread records, of which a part of the file is held at a time: the log of a day may be larger than the memory.
     let (mut bytes, mut at) = (Vec::new(), 0usize);
     let more = |bytes: &mut Vec<u8>, at: &mut usize| -> std::result::Result<bool, QError> {
@@ -333,13 +328,13 @@ pub(crate) fn replay_file(context: &mut Context, path: &Path, most: i64) -> Resu
         // A record larger than what is held doubles it.
         let wanted = bytes.len().max(READ_AT_ONCE);
         crate::runtime::limits::room(wanted)?;
-        let got = (&log).take(wanted as u64).read_to_end(bytes).map_err(|e| refused(path, &e))?;
+        let got = (&log).take(wanted as u64).read_to_end(bytes).map_err(|e| refused(&path, &e))?;
         Ok(got > 0)
     };
     more(&mut bytes, &mut at)?;
     if head::is_mapped(&bytes) {
         // A log that was written as a list of messages.
-        let messages = read(context, path)?.items();
+        let messages = read(context, &path)?.items();
         let wanted = usize::try_from(most).unwrap_or(usize::MAX).min(messages.len());
         for (at, each) in messages.iter().take(wanted).enumerate().filter(|_| most != -2) {
             message(context, each, at as i64)?;

@@ -1,6 +1,6 @@
 //! Text of fixed widths, pairs of keys and values, and binary records, parsed into columns.
 
-use super::delimited::{Cells, answer, source};
+use super::cells::{Cells, answer, source};
 use super::{bytes_of, lines};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;

@@ -1,6 +1,7 @@
 //! Files: text and bytes, serialised values, directories. Files are accessible only if the host permits it, to remote callers
 //! only with the grant for files.
 
+mod cells;
 mod codecs;
 pub(crate) mod database;
 mod delimited;
@@ -43,7 +44,7 @@ pub(crate) use database::table_of;
 pub(crate) use delimited::delimited;
 pub(crate) use domain::extend_domain;
 pub(crate) use gzip::gz;
-pub(crate) use kept::{dsave, load_name, replay, replay_file, rload, rsave, save, script};
+pub(crate) use kept::{dsave, load_name, replay, rload, rsave, save, script};
 pub(crate) use load::binary;
 
 /// The operating system's error, prefixed with the path.

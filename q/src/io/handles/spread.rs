@@ -52,7 +52,8 @@ impl Drop for Worker<'_> {
             self.table.put(self.number, open);
         }
         if self.is_lost {
-            let _ = self.table.close(self.number);
+            // As if the worker had closed it, so that `.z.pc` can forget the handle.
+            self.table.cut(self.number);
         }
     }
 }
@@ -63,7 +64,7 @@ impl Handles {
     ///
     /// # Errors
     /// The first error that a process returns; those of `check`; `close` for a process that sends anything but responses, whose
-    /// handle is closed. The requests that are under way are given up.
+    /// connection is closed. The requests that are under way are given up.
     pub(crate) fn spread(
         &self,
         handles: &[i32],

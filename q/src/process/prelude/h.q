@@ -148,9 +148,8 @@
 / function that evaluates the text of an HTTP request
 .h.val:value
 .hq.file:{[path;kind]
-  place:.h.HOME,"/",path;
-  body:$[path like"*..*";"";@[{"c"$read1`$":",x};place;""]];
-  $[count body;.h.hy[kind;body];.h.hn["404 Not Found";`txt;place,": not found"]]}
+  r:$[any".."~/:"/"vs path;(0b;"");@[{(1b;"c"$read1`$":",x)};.h.HOME,"/",path;{(0b;x)}]];
+  $[first r;.h.hy[kind;last r];.h.hn["404 Not Found";`txt;path,": not found"]]}
 / value of HTTP GET until it is set: a page with the value of the text after ?, or a file of the kind before it (csv?, .csv?, trade.csv?); without ? a file of .h.HOME
 .z.ph:{[x]
   at:count[t]&(t:.h.uh first x)?"?";

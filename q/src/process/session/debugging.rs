@@ -30,9 +30,7 @@ impl Session {
         let debugs = std::mem::take(&mut self.debugs);
         let asking = std::mem::take(&mut self.asking);
         let loading = self.loading.take();
-        self.set_apart(true);
         let result = work(self);
-        self.set_apart(false);
         (self.debugs, self.asking, self.loading) = (debugs, asking, loading);
         result
     }

@@ -40,10 +40,10 @@ impl Session {
             session.set_caller(caller);
             let handler: &[u8] = if arrived.is_sync { b".z.pg" } else { b".z.ps" };
             let handler = symbol(handler).ok().and_then(|name| session.globals.get(&name).cloned());
-            session.updating(&arrived.message, |session| match handler {
-                Some(handler) => apply(session, &handler, std::slice::from_ref(&arrived.message), &limits),
+            match handler {
+                Some(handler) => apply(session, &handler, &[arrived.message], &limits),
                 None => eval_message(session, &arrived.message, &limits),
-            })
+            }
         });
         self.waiting.needs_response = waiting;
         (self.namespace, self.console) = (space, console);
