@@ -5,6 +5,7 @@ use crate::runtime::limits;
 use crate::verbs::function::{is_elided, type_of};
 use columns::kernel::blocks;
 use columns::kernel::num::{float_equal, float_order};
+use columns::sys::budget::BLOCK;
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Items, Raw, Value};
@@ -135,6 +136,9 @@ pub(crate) fn order(x: &Value, y: &Value) -> Result<Ordering, QError> {
             if a.items.is_same_memory(&b.items) {
                 return Ok(Ordering::Equal);
             }
+            if let (Raw::U8(a), Raw::U8(b)) = (a.items.raw(), b.items.raw()) {
+                return order_bytes(a, b);
+            }
             for i in 0..a.len().min(b.len()) {
                 let item = order(&a.items.get(i), &b.items.get(i))?;
                 if item.is_ne() {
@@ -146,6 +150,17 @@ pub(crate) fn order(x: &Value, y: &Value) -> Result<Ordering, QError> {
         (Value::Dict(x), Value::Dict(y)) => return order(&x.values, &y.values),
         _ => type_of(x).cmp(&type_of(y)),
     })
+}
+
+/// The order of texts and bytes, in blocks between which the limits are checked.
+fn order_bytes(x: &[u8], y: &[u8]) -> Result<Ordering, QError> {
+    for (a, b) in x.chunks(BLOCK).zip(y.chunks(BLOCK)) {
+        limits::step()?;
+        if a != b {
+            return Ok(a.cmp(b));
+        }
+    }
+    Ok(x.len().cmp(&y.len()))
 }
 
 /// The order of a list of mixed types, as sorting has it: by type, then by value.

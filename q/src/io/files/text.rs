@@ -10,9 +10,12 @@ use columns::table::{Items, Value, Vector};
 
 /// Appends a field, quoted if it contains the delimiter or a newline; quotes in it are doubled only then.
 fn field(bytes: &[u8], delimiter: &[u8], out: &mut Vec<u8>) {
-    let quotes =
-        bytes.contains(&b'\n') || (!delimiter.is_empty() && bytes.windows(delimiter.len()).any(|w| w == delimiter));
-    if !quotes {
+    let has_delimiter = match delimiter {
+        [] => false,
+        [one] => bytes.contains(one),
+        several => bytes.windows(several.len()).any(|w| w == several),
+    };
+    if !has_delimiter && !bytes.contains(&b'\n') {
         out.extend_from_slice(bytes);
         return;
     }
@@ -68,16 +71,17 @@ pub(super) fn prepare(context: &mut Context, delimiter: &[u8], y: &Value) -> Res
         }
         out.push(Value::chars(line));
     }
+    let mut line: Vec<u8> = Vec::new();
     for row in 0..rows {
         context.tick()?;
-        let mut line = Vec::new();
+        line.clear();
         for (i, column) in columns.iter().enumerate() {
             if i > 0 {
                 line.extend_from_slice(delimiter);
             }
             field(&cell(&column.items.get(row))?, delimiter, &mut line);
         }
-        out.push(Value::chars(line));
+        out.push(Value::chars(&line[..]));
     }
     Ok(Value::list(out))
 }
