@@ -205,10 +205,10 @@ impl Inbox {
         found
     }
 
-    /// Returns what [`Inbox::reply`] would, if it has arrived.
+    /// Takes the response to the last request, or a message that arrived before it. Does not wait: `None` if there is neither.
     ///
     /// # Errors
-    /// Why there is none and none will come.
+    /// How the connection ended, if it has and nothing is left.
     pub fn poll(&self) -> Result<Option<Next>, End> {
         let mut state = self.state();
         let (next, ended) = (state.take_next(), state.ended);

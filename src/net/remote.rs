@@ -64,7 +64,7 @@ pub fn reply(inbox: &Inbox, by: Option<Instant>) -> Result<Reply, QError> {
     }
 }
 
-/// Returns what [`reply`] would, if it has arrived.
+/// Takes what [`reply`] waits for. Does not wait: `None` if it has not arrived.
 ///
 /// # Errors
 /// As [`reply`].

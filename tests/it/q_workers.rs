@@ -34,7 +34,7 @@ fn peach_sends_its_items_to_processes() {
     // An error ends it, and what the other process still works on is not the next one's.
     assert_eq!(refused(&mut client, "{$[x=0;'bad;slow x]}peach til 4"), "bad");
     assert_eq!(ask(&mut client, "{x+100}peach 1 2 3 4"), Value::longs([101, 102, 103, 104]));
-    // Handles that a function returns; without the attribute they are rejected.
+    // `.z.pd` as a function, then a list without `u#`, which is rejected.
     ask(&mut client, ".z.pd:{handles}");
     assert_eq!(ask(&mut client, "{x}peach 5 6"), Value::longs([5, 6]));
     ask(&mut client, ".z.pd:7 8i");

@@ -96,7 +96,8 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
     Ok(Value::list(out))
 }
 
-/// As [`lambda_parts`], of a keyword that is a lambda in kdb+: programs count its parameters. Its text is its name.
+/// `value` of a keyword that is a lambda in kdb+ (`xcol`): a list as for a lambda, in which programs count the parameters. Its source text is
+/// the keyword's name.
 fn word_parts(word: &Primitive, x: &Value) -> Result {
     const NAMES: [&[u8]; 8] = [b"x", b"y", b"z", b"a", b"b", b"c", b"d", b"e"];
     let named = NAMES.iter().take(valence(x)).map(|name| crate::runtime::values::symbol(name));
@@ -391,8 +392,8 @@ pub(crate) fn q_s(context: &mut Context, x: Value) -> Result {
     Ok(Value::chars(show(&x, &console)))
 }
 
-/// `.Q.S[size;0;x]`: returns the lines that `.Q.s x` shows in as many lines and columns. `.Q.s` itself leaves two lines and a column of
-/// `\\c` for the prompt.
+/// `.Q.S[lines columns;0;x]`: returns the lines that a console of this size shows of `x`. The whole size is used; `.Q.s` leaves two lines and a
+/// column of `\c` for the prompt.
 pub(crate) fn q_lines(context: &mut Context, arguments: Vec<Value>) -> Result {
     let [size, _, x] = <[Value; 3]>::try_from(arguments).map_err(|_| QError::named("rank"))?;
     let Value::Vector(Vector { items, .. }) = &size else { return Err(QError::named("type")) };

@@ -153,7 +153,7 @@ pub(crate) fn listed(context: &mut Context, space: Sym, pending: bool) -> Result
         }
     }
     found.sort_by_key(|n| text(*n));
-    // Published sessions of kdb+ show one name without the mark of a sorted list.
+    // kdb+ shows a single name without `` `s# ``.
     let attr = if pending || found.len() < 2 { Attr::None } else { Attr::Sorted };
     Ok(Vector { attr, items: Items::Sym(found.into()) }.into())
 }

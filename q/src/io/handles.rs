@@ -54,7 +54,7 @@ pub trait Peer: Send + Sync {
         Err(QError::named("nyi"))
     }
 
-    /// Returns what [`Peer::reply`] would, if it has arrived.
+    /// Takes what [`Peer::reply`] waits for. Does not wait: `None` if it has not arrived.
     ///
     /// # Errors
     /// The error of the other process; `close` if the connection is gone.

@@ -66,7 +66,7 @@ pub struct Threads {
     pub now: usize,
     /// `-s` of the command line, the upper limit of `\s N`.
     pub most: usize,
-    /// N of `\s -N`: `peach` sends its items to the processes of `.z.pd`; 0 if it does not.
+    /// N of `\s -N`, with which `peach` sends its items to the processes of `.z.pd`; 0 without it.
     pub processes: usize,
 }
 

@@ -82,7 +82,7 @@ impl Cells {
         self.whole = whole.join(&part);
     }
 
-    /// Returns the column, unless it is left out.
+    /// Returns the column; `None` if its type was a blank, which skips it.
     pub fn finish(mut self) -> Option<Value> {
         self.number?;
         if !self.part.is_empty() {

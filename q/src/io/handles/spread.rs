@@ -52,7 +52,7 @@ impl Drop for Worker<'_> {
             self.table.put(self.number, open);
         }
         if self.is_lost {
-            // As if the worker had closed it, so that `.z.pc` can forget the handle.
+            // Ends as if the worker had closed the connection: `.z.pc` is called with the handle.
             self.table.cut(self.number);
         }
     }

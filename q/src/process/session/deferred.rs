@@ -26,7 +26,7 @@ impl Session {
         self.waiting.answers.retain(|(to, _)| *to != handle);
     }
 
-    /// Removes and returns the deferred responses given so far, in order.
+    /// Takes the responses that `-30!` has given to deferred requests since the last call, in order.
     pub fn take_answers(&mut self) -> Vec<Deferred> {
         std::mem::take(&mut self.waiting.answers)
     }
