@@ -3,20 +3,16 @@
 //! A thread tries to lock the log and, while it cannot, reads who is active.
 
 use super::lease;
-use super::standby::Standby;
+use super::standby::service::Inactive;
 use crate::election::{Election, Tenure};
 use crate::env::Env;
 use crate::env::task::Every;
 use crate::lease::{Epoch, OwnerName, address_of, common_log};
 use crate::log::{Active, Contender, Locked, LogError, Waker};
-use crate::metrics::{self, Health, Id, Process, Snapshot};
-use crate::net::forward::Diverted;
-use crate::net::http::{self, Page};
-use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, signals};
+use crate::metrics::Snapshot;
+use crate::net::signals;
 use crate::protocol::{LeaseState, Standing, TickState};
-use proto::Header;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -212,29 +208,47 @@ fn shortened(text: &str) -> String {
     text.chars().take(MAX_REASON_BYTES).collect()
 }
 
-/// The passive tickerplant as the event loop drives it.
-pub struct PassiveService {
+/// The passive tickerplant.
+pub struct PassiveTick {
     waiting: Waiting,
     tenure: Option<Arc<Tenure>>,
     /// The lock, once it is taken: the loop stops.
     pub locked: Option<Locked>,
     lease: String,
     dir: PathBuf,
-    clients: Standby,
     /// Set when the process was asked to stop.
     end: Arc<AtomicBool>,
 }
 
-impl PassiveService {
+impl PassiveTick {
     pub fn new(
         (waiting, tenure): (Waiting, Option<Arc<Tenure>>),
         lease: String,
         dir: PathBuf,
-        clients: Standby,
         end: Arc<AtomicBool>,
-    ) -> PassiveService {
-        PassiveService { waiting, tenure, locked: None, lease, dir, clients, end }
+    ) -> PassiveTick {
+        PassiveTick { waiting, tenure, locked: None, lease, dir, end }
     }
+
+    /// What an operator should know.
+    fn note(&self) -> String {
+        self.tenure.as_ref().map(|tenure| tenure.note()).unwrap_or_default()
+    }
+
+    /// Why it could not take over.
+    fn trouble(&self) -> Option<String> {
+        let known = self.waiting.known();
+        let hangs = known.attempted.is_some_and(|at| at.elapsed() > HANGS);
+        let lease = || self.tenure.as_ref()?.view().words();
+        known
+            .trouble
+            .or_else(lease)
+            .or_else(|| hangs.then(|| format!("the file system of {} does not answer", self.dir.display())))
+    }
+}
+
+impl Inactive for PassiveTick {
+    const NAME: &'static str = "passive";
 
     fn state(&self) -> TickState {
         let active = self.waiting.known().active.filter(|active| !active.is_closed);
@@ -255,10 +269,8 @@ impl PassiveService {
         }
     }
 
-    /// Error for a client that wants the active tickerplant.
-    fn refusal(&self) -> String {
+    fn refusal(&self, unreached: Option<&str>) -> String {
         let TickState { active, process, .. } = self.state();
-        let unreached = self.clients.unreached();
         let unreached = unreached.map(|why| format!(", and cannot be reached from here: {why}")).unwrap_or_default();
         match (active.as_str(), process.as_str()) {
             ("", "") => {
@@ -269,106 +281,31 @@ impl PassiveService {
         }
     }
 
-    /// What an operator should know.
-    fn note(&self) -> String {
-        self.tenure.as_ref().map(|tenure| tenure.note()).unwrap_or_default()
-    }
-
-    /// Why it could not take over.
-    fn trouble(&self) -> Option<String> {
-        let known = self.waiting.known();
-        let hangs = known.attempted.is_some_and(|at| at.elapsed() > HANGS);
-        let lease = || self.tenure.as_ref()?.view().words();
-        known
-            .trouble
-            .or_else(lease)
-            .or_else(|| hangs.then(|| format!("the file system of {} does not answer", self.dir.display())))
-    }
-
-    /// One line for pages and the service manager.
-    fn words(&self) -> String {
-        let refusal = self.refusal();
+    fn words(&self, unreached: Option<&str>) -> String {
+        let refusal = self.refusal(unreached);
         match self.trouble() {
             Some(trouble) => format!("{refusal}; cannot take over: {trouble}"),
             None if self.note().is_empty() => refusal,
             None => format!("{refusal}; {}", self.note()),
         }
     }
-}
 
-impl Service for PassiveService {
-    fn login(&mut self, conn: ConnId, user: &[u8], password: &[u8], _: &mut Control) -> Login {
-        self.clients.login(conn, user, password)
+    fn purpose(&self) -> String {
+        format!("waits for the log in {}", self.dir.display())
     }
 
-    fn opened(&mut self, conn: ConnId, peer: &Peer, _: &mut Control) {
-        tracing::debug!(handle = conn.handle(), %peer, "connection opened while passive");
+    fn is_sound(&self) -> bool {
+        self.trouble().is_none()
     }
 
-    fn message(&mut self, conn: ConnId, header: &Header, body: &[u8], ctl: &mut Control) {
-        self.clients.answer(conn, (header, body), ctl, || self.refusal(), || self.state());
-    }
-
-    fn iteration_ended(&mut self, _: &mut Control) {}
-
-    fn writable(&mut self, _: ConnId, _: &mut Control) {}
-
-    fn closed(&mut self, _: ConnId, _: &CloseReason, _: &mut Control) {}
-
-    fn diverts(&mut self, conn: ConnId) -> bool {
-        self.clients.diverts(conn)
-    }
-
-    fn take(&mut self, conn: ConnId, diverted: Option<Diverted>) {
-        self.clients.take(conn, diverted);
-    }
-
-    fn forwarded(&self, ip: IpAddr) -> (usize, usize) {
-        self.clients.forwarded(ip)
-    }
-
-    fn woken(&mut self, ctl: &mut Control) {
-        self.clients.woken(ctl);
+    fn is_over(&mut self) -> bool {
         if self.locked.is_none() {
             self.locked = self.waiting.locked.try_recv().ok();
         }
-        if self.locked.is_some() || signals::is_asked(&self.end) {
-            ctl.stop();
-        }
+        self.locked.is_some() || signals::is_asked(&self.end)
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    fn timer(&mut self, _: &mut Control) {}
-
-    fn page(&mut self, path: &str, query: &str, ctl: &mut Control) -> Option<Page> {
-        match path {
-            http::METRICS => {
-                let mut snapshot = Snapshot::new(Process::Tick);
-                metrics::process::put(&mut snapshot);
-                ctl.put_metrics(&mut snapshot, &mut Vec::new());
-                snapshot.set(Id::TickUp, false);
-                snapshot.set(Id::TickActive, false);
-                let (forwarded, _) = self.forwarded(Ipv4Addr::UNSPECIFIED.into());
-                snapshot.set(Id::TickForwarded, forwarded);
-                lease::put(self.tenure.as_deref(), &mut snapshot);
-                Some(Page::metrics(&snapshot))
-            }
-            http::HEALTH if http::asks_for_passive(query) => {
-                Some(Page::text(if self.trouble().is_some() { 503 } else { 200 }, &self.words()))
-            }
-            http::HEALTH => {
-                let mut health = Health::new(format!("waits for the log in {}", self.dir.display()));
-                health.fail("passive", self.words());
-                Some(Page::health(&health))
-            }
-            _ => None,
-        }
-    }
-
-    fn liveness(&mut self) -> Option<String> {
-        Some(self.words())
+    fn put_metrics(&self, snapshot: &mut Snapshot) {
+        lease::put(self.tenure.as_deref(), snapshot);
     }
 }

@@ -3,6 +3,8 @@
 //! A client that sends an update or a query gets as its error where the active tickerplant is. An async message has no response, so its connection is
 //! closed: a publisher must not believe that it was heard.
 
+pub mod service;
+
 use super::forward::Forward;
 use super::globals::SharedGlobals;
 use super::program::{self, Logins};
@@ -32,7 +34,7 @@ impl Standby {
         Standby { codec, logins, has_secret, forward }
     }
 
-    pub(super) fn login(&self, conn: ConnId, user: &[u8], password: &[u8]) -> Login {
+    fn login(&self, conn: ConnId, user: &[u8], password: &[u8]) -> Login {
         let Some((logins, globals)) = &self.logins else { return Login::Admitted };
         if program::is_cluster(user, self.has_secret) {
             return Login::Admitted;
@@ -42,7 +44,7 @@ impl Standby {
     }
 
     /// Answers a call of `.u.state` with the state, and every other message with the refusal.
-    pub(super) fn answer(
+    fn answer(
         &self,
         conn: ConnId,
         (header, body): (&Header, &[u8]),
@@ -73,28 +75,28 @@ impl Standby {
     }
 
     /// Why the active tickerplant could not be reached for the last client.
-    pub(super) fn unreached(&self) -> Option<&str> {
+    fn unreached(&self) -> Option<&str> {
         self.forward.as_ref().and_then(Forward::unreached)
     }
 
     /// Whether a new client is handed through.
-    pub(super) fn diverts(&self, conn: ConnId) -> bool {
+    fn diverts(&self, conn: ConnId) -> bool {
         self.forward.as_ref().is_some_and(|forward| forward.dial(conn))
     }
 
-    pub(super) fn take(&self, conn: ConnId, diverted: Option<Diverted>) {
+    fn take(&self, conn: ConnId, diverted: Option<Diverted>) {
         if let Some(forward) = &self.forward {
             forward.take(conn, diverted);
         }
     }
 
     /// Number of forwarded connections, and of those from one address.
-    pub(super) fn forwarded(&self, ip: IpAddr) -> (usize, usize) {
+    fn forwarded(&self, ip: IpAddr) -> (usize, usize) {
         self.forward.as_ref().map_or((0, 0), |forward| forward.open(ip))
     }
 
     /// Passes on what the threads of logins and of forwarding have decided.
-    pub(super) fn woken(&mut self, ctl: &mut Control) {
+    fn woken(&mut self, ctl: &mut Control) {
         while let Some((conn, admitted)) = self.logins.as_ref().and_then(|(logins, _)| logins.decided()) {
             ctl.admit(conn, admitted);
         }

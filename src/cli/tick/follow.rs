@@ -11,12 +11,13 @@ use crate::net::{Listeners, Parts, Reactor, signals};
 use crate::tick::core::Tables;
 use crate::tick::follow::copier::{Copier, FollowOptions};
 use crate::tick::follow::own_copy::own_copy;
-use crate::tick::follow::service::FollowService;
+use crate::tick::follow::service::Follower;
 use crate::tick::forward::Forward;
 use crate::tick::globals::SharedGlobals;
 use crate::tick::plant::PlantOptions;
 use crate::tick::program::Logins;
 use crate::tick::standby::Standby;
+use crate::tick::standby::service::StandbyService;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -142,7 +143,8 @@ pub(super) fn run(
     let tenure = election.as_ref().map(|election| Arc::clone(election.tenure()));
     let lease = plant.lease.clone().zip(tenure);
     let clients = Standby::new(codec, (logins, has_secret), forward);
-    let service = FollowService::new(copier, dir.clone(), clients, lease, Arc::clone(&end));
+    let follower = Follower::new(copier, dir.clone(), lease, Arc::clone(&end));
+    let service = StandbyService::new(follower, clients);
     let reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
     let reactor = prepared(reactor, settings, door, audit, &notifier)?;
     notifier.ready(&format!("following, listening on {port}"));
@@ -152,8 +154,8 @@ pub(super) fn run(
         out.flush()?;
     }
     let (mut service, listeners) = reactor.run_before_another().map_err(CliError::failed)?;
-    service.copier.finish();
-    let status = service.copier.status.get();
+    service.inactive.copier.finish();
+    let status = service.inactive.copier.status.get();
     if let Some(failure) = status.failure {
         return Err(CliError::Failed(failure));
     }

@@ -16,9 +16,10 @@ use crate::tick::evaluation::Bounds;
 use crate::tick::forward::Forward;
 use crate::tick::globals::{Globals, SharedGlobals};
 use crate::tick::logged_schema;
-use crate::tick::passive::{PassiveService, Waiting};
+use crate::tick::passive::{PassiveTick, Waiting};
 use crate::tick::program::Logins;
 use crate::tick::standby::Standby;
+use crate::tick::standby::service::StandbyService;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -118,7 +119,8 @@ fn wait(
         false => None,
     };
     let clients = Standby::new(codec, (logins, has_secret), forward);
-    let service = PassiveService::new((waiting, tenure), lease, dir, clients, Arc::clone(&end));
+    let passive_tick = PassiveTick::new((waiting, tenure), lease, dir, Arc::clone(&end));
+    let service = StandbyService::new(passive_tick, clients);
     let reactor = Reactor::new(parts, listeners, access, net_limits, service).map_err(CliError::failed)?;
     let reactor = prepared(reactor, settings, door, audit, &notifier)?;
     notifier.ready(&format!("passive, listening on {port}"));
@@ -128,7 +130,7 @@ fn wait(
         out.flush()?;
     }
     let (service, listeners) = reactor.run_before_another().map_err(CliError::failed)?;
-    match service.locked {
+    match service.inactive.locked {
         Some(locked) if !signals::is_asked(&end) => {
             tracing::info!("taking over: the log is free, epoch {}", locked.epoch());
             let opening = Some(opening(notifier, env)?);
