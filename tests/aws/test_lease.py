@@ -7,6 +7,7 @@ from harness.process import reserve_port
 from harness.scene import trades, update
 
 from .cloud import leases
+from .cloud.lease_behaviours import HandsOver
 from .cloud.lease_scene import KEYS, LeaseScene
 
 
@@ -19,7 +20,7 @@ def received(manager):
         return
 
 
-class Pair(LeaseScene):
+class Pair(HandsOver, LeaseScene):
     def test_one_is_active_and_the_other_says_so(self):
         (_, port), (_, other), feed = self.pair()
         self.publish(feed)
@@ -49,27 +50,6 @@ class Pair(LeaseScene):
         self.assertEqual(self.logged(), list(range(40)))
         self.assertEqual(self.state(other)["epoch"], 2)
         self.assertEqual(self.item()["fence"]["N"], "2")
-
-    def test_the_lease_of_one_that_was_killed_need_not_run_out(self):
-        """Its locks on the log are free, so it writes nothing more."""
-        long = self.url(terms="duration=10m&heartbeat=1s")
-        one, port = self.plant("one", lease=long)
-        self.publish(self.active(one, port))
-        two, other = self.plant("two", lease=long)
-        one.kill()
-        self.publish(self.active(two, other))
-        two.wait_for("its process has ended or lost the log")
-        self.assertEqual((self.item()["fence"]["N"], self.logged()), ("2", list(range(40))))
-
-    def test_a_termination_hands_the_lease_over_at_once(self):
-        long = self.url(terms="duration=10m&heartbeat=500ms")
-        one, port = self.plant("one", lease=long)
-        self.publish(self.active(one, port))
-        two, other = self.plant("two", lease=long)
-        self.assertEqual(one.terminate(), 0)
-        # The deadline of waiting is far below the lease.
-        self.publish(self.active(two, other))
-        self.assertEqual(self.logged(), list(range(40)))
 
     def test_an_orderly_end_does_not_wait_for_a_store_that_is_away(self):
         long = self.url(terms="duration=10m&heartbeat=1s")

@@ -1,18 +1,14 @@
 """`elastick lease show` and `release` on a lease in a DynamoDB table."""
 
 import json
-import os
 import subprocess
 
-from .cloud.lease_scene import KEYS, LeaseScene
+from .cloud.lease_behaviours import Operated
+from .cloud.lease_scene import LeaseScene
 from .cloud.scene import binary
 
 
-class Tool(LeaseScene):
-    def lease(self, action, *options):
-        command = [binary(), "lease", action, self.url(), *options]
-        return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=110, env={**os.environ, **KEYS})
-
+class Tool(Operated, LeaseScene):
     def shown(self):
         done = self.lease("show", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -60,27 +56,6 @@ class Tool(LeaseScene):
         process, port = self.plant("two")
         self.publish(self.active(process, port))
         self.assertEqual((self.item()["fence"]["N"], self.logged()), ("2", list(range(40))))
-
-    def test_while_take_overs_are_paused_the_owner_may_restart_and_an_operator_may_hand_over(self):
-        self.assertIn("nobody has taken this lease yet", self.lease("pause").stderr)
-        one, port = self.plant("one")
-        self.publish(self.active(one, port))
-        _, other = self.plant("two")
-        self.assertEqual(self.lease("pause").stdout, "take-overs are paused\n")
-        self.assertTrue(self.shown()["is_paused"])
-        one.kill()
-        self.eventually(lambda: "take-overs are paused" in self.state(other)["note"] or None, "the passive one says so")
-        self.eventually(lambda: (self.state(other)["renewed"] or 0) > 6_000_000_000 or None, "the lease is long over")
-        self.assertEqual((self.role(other), self.page(other, "/health?role=passive")[0]), ("passive", 200))
-        one = self.tick("--lease", self.url(), name="again", port=port)
-        self.publish(self.active(one, port))
-        command = [binary(), "failover", f"127.0.0.1:{port},127.0.0.1:{other}"]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=110)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.publish(self.connect(other))
-        self.assertEqual(self.lease("resume").stdout, "take-overs go on\n")
-        self.assertFalse(self.shown()["is_paused"])
-        self.assertEqual(self.logged(), list(range(60)))
 
     def test_the_lock_of_a_log_is_no_lease_in_a_store(self):
         done = subprocess.run([str(binary()), "lease", "show", "file:"], capture_output=True, text=True, timeout=60)

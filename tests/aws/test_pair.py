@@ -1,9 +1,9 @@
 """Two tickerplants as the template launches them: the lease in the stack's table, one name, a take-over and a new instance."""
 
-import urllib.error
-import urllib.request
+import http.client
 
 from aws.test_day import SETTLE_S, Stack
+from harness import pages
 from harness.client import Connection
 from harness.process import reserve_port
 
@@ -27,11 +27,8 @@ class Pair(Stack):
 
         def status(path):
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{machine.overrides['ELASTICK_PORT']}{path}", timeout=10) as answer:
-                    return answer.status
-            except urllib.error.HTTPError as error:
-                return error.code
-            except OSError:
+                return pages.text(int(machine.overrides["ELASTICK_PORT"]), path)[0]
+            except (OSError, http.client.HTTPException):
                 return None
 
         return status("/health"), status("/health?role=passive")

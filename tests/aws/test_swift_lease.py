@@ -2,18 +2,17 @@
 
 import os
 import pathlib
-import subprocess
 import threading
 
 from harness.process import reserve_port
 
 from .cloud import swift
 from .cloud.front import DROP_AFTER, DROP_BEFORE, Front
-from .cloud.scene import binary
+from .cloud.lease_behaviours import HandsOver, Operated
 from .cloud.swift_scene import SwiftLeaseScene
 
 
-class Pair(SwiftLeaseScene):
+class Pair(HandsOver, SwiftLeaseScene):
     TAKES_S = 80
 
     def test_one_is_active_and_the_record_is_metadata_with_an_end(self):
@@ -59,26 +58,6 @@ class Pair(SwiftLeaseScene):
         self.assertEqual(self.logged(), list(range(40)))
         self.assertGreater(self.epoch(other), 1)
         self.eventually(lambda: self.record()["fence"] == str(self.epoch(other)), "the record has its number")
-
-    def test_the_lease_of_one_that_was_killed_need_not_run_out(self):
-        long = self.url(terms="duration=10m&heartbeat=1s")
-        one, port = self.plant("one", lease=long)
-        self.publish(self.active(one, port))
-        two, other = self.plant("two", lease=long)
-        one.kill()
-        self.publish(self.active(two, other))
-        two.wait_for("its process has ended or lost the log")
-        self.assertEqual((self.record()["fence"], self.logged()), ("2", list(range(40))))
-
-    def test_an_orderly_end_hands_the_lease_over_at_once(self):
-        long = self.url(terms="duration=10m&heartbeat=500ms")
-        one, port = self.plant("one", lease=long)
-        self.publish(self.active(one, port))
-        two, other = self.plant("two", lease=long)
-        self.assertEqual(one.terminate(), 0)
-        # The deadline of waiting is far below the lease.
-        self.publish(self.active(two, other))
-        self.assertEqual(self.logged(), list(range(40)))
 
     def test_a_leader_stopped_past_its_lease_writes_nothing_that_counts(self):
         (one, port), (two, other), feed = self.pair()
@@ -421,11 +400,7 @@ class BadStores(SwiftLeaseScene):
         self.assertEqual(self.page(port, "/health?role=passive")[0], 503)
 
 
-class Tool(SwiftLeaseScene):
-    def lease(self, action, *options):
-        command = [binary(), "lease", action, self.url(), *options]
-        return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=110)
-
+class Tool(Operated, SwiftLeaseScene):
     def test_the_owner_its_renewals_and_its_end(self):
         self.assertIn("nobody has taken this lease yet", self.lease("show").stderr)
         one, port = self.plant("one")
@@ -454,27 +429,6 @@ class Tool(SwiftLeaseScene):
         two, port = self.plant("two")
         self.publish(self.active(two, port))
         self.assertEqual((self.record()["fence"], self.logged()), ("2", list(range(40))))
-
-    def test_a_pause_outlives_the_lease_and_an_operator_may_hand_over(self):
-        self.assertIn("nobody has taken this lease yet", self.lease("pause").stderr)
-        one, port = self.plant("one")
-        self.publish(self.active(one, port))
-        _, other = self.plant("two")
-        self.assertEqual(self.lease("pause").stdout, "take-overs are paused\n")
-        self.assertRegex(self.lease("show").stdout, r"paused +take-overs")
-        one.kill()
-        self.eventually(lambda: "take-overs are paused" in self.state(other)["note"] or None, "the passive one says so")
-        self.eventually(lambda: (self.state(other)["renewed"] or 0) > 6_000_000_000 or None, "the lease is long over")
-        self.assertEqual((self.role(other), self.page(other, "/health?role=passive")[0]), ("passive", 200))
-        one = self.tick("--lease", self.url(), *self.lease_options, name="again", port=port)
-        self.publish(self.active(one, port))
-        command = [binary(), "failover", f"127.0.0.1:{port},127.0.0.1:{other}"]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=110)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.publish(self.connect(other))
-        self.assertEqual(self.lease("resume").stdout, "take-overs go on\n")
-        self.assertNotIn("paused", self.record())
-        self.assertEqual(self.logged(), list(range(60)))
 
 
 class WithLogins(swift.AccountWithLogin, SwiftLeaseScene):

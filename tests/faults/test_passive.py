@@ -2,10 +2,8 @@
 
 import signal
 import unittest
-import urllib.error
-import urllib.request
 
-from harness import kdb, points, tplog
+from harness import kdb, pages, points, tplog
 from harness.client import KdbError
 from harness.process import reserve_port
 from harness.scene import Scene, trades, update
@@ -42,11 +40,7 @@ class Passives(Scene):
         return connection.ask(kdb.lst(kdb.sym(".u.state"), kdb.NIL)).py()
 
     def page(self, port, path):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return pages.text(port, path)
 
     def logged(self):
         [log] = [path for path in self.logs.iterdir() if path.name.startswith("sym2") and path.name[-1].isdigit()]

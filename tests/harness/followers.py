@@ -1,10 +1,8 @@
 """A tickerplant and others that copy its log into directories of their own."""
 
 import threading
-import urllib.error
-import urllib.request
 
-from . import kdb, tplog
+from . import kdb, pages, tplog
 from .client import Connection, KdbError
 from .process import reserve_port
 from .scene import Scene, trades, update
@@ -83,11 +81,7 @@ class Followers(Scene):
             return connection.ask(STATE).py()
 
     def page(self, port, path):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return pages.text(port, path)
 
     def files(self, directory):
         return sorted(path for path in directory.iterdir() if path.name.startswith("sym2") and path.name[-1].isdigit() and ".cut" not in path.name)

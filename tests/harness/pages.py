@@ -15,16 +15,22 @@ def page(port, path, method="GET", **headers):
         connection.close()
 
 
+def text(port, path):
+    """Status and text of a page."""
+    status, _, text = page(port, path)
+    return status, text
+
+
 def health(port):
     """Status and text of `/health`, without what it says of a disk that is nearly full: the tests must pass on such a machine too."""
-    status, _, text = page(port, "/health")
-    text, little = re.subn(r"the log's file system has .*?free space there; ", "", text)
-    return status, re.sub(r"^degraded: (?=[0-9]+ updates today)", "ok: ", text) if little else text
+    status, said = text(port, "/health")
+    said, little = re.subn(r"the log's file system has .*?free space there; ", "", said)
+    return status, re.sub(r"^degraded: (?=[0-9]+ updates today)", "ok: ", said) if little else said
 
 
 def metrics(port):
     """The metrics: name with labels -> value."""
-    status, _, text = page(port, "/metrics")
-    assert status == 200, (status, text)
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    status, said = text(port, "/metrics")
+    assert status == 200, (status, said)
+    lines = [line for line in said.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

@@ -4,10 +4,8 @@ import itertools
 import os
 import re
 import unittest
-import urllib.error
-import urllib.request
 
-from harness import kdb, tplog
+from harness import kdb, pages, tplog
 from harness.client import Connection
 from harness.cluster import GONE
 from harness.process import reserve_port
@@ -73,11 +71,7 @@ class PlantScene(Scene):
             return None
 
     def page(self, port, path):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return pages.text(port, path)
 
     def logged(self, directory=None):
         """The rows of the one log in a directory."""
@@ -113,3 +107,6 @@ class LeaseScene(PlantScene):
 
     def item(self, key="tick"):
         return self.db.get_item(TableName=self.table, Key={"key": {"S": key}}, ConsistentRead=True).get("Item")
+
+    def fence(self):
+        return self.item()["fence"]["N"]

@@ -38,6 +38,9 @@ class SwiftLeaseScene(swift.Account, PlantScene):
             return None
         return {name[len(META):].lower(): urllib.parse.unquote(value) for name, value in fields.items() if name.startswith(META)}  # fmt: skip
 
+    def fence(self):
+        return self.record()["fence"]
+
     def post(self, **fields):
         """Replaces the object's metadata by hand."""
         self.assertEqual(self.server.request("POST", self.path("tick"), **fields, **self.fields)[0], 202)
