@@ -268,7 +268,7 @@ fn write(value: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
         Value::Null => out.put(b"::"),
         Value::Vector(v) => vector(v, precision, out),
         Value::Dict(d) => {
-            let wrap = matches!(d.keys, Value::Table(_) | Value::Dict(_)) || starts_with_comma(&d.keys) || d.sorted;
+            let wrap = matches!(d.keys, Value::Table(_) | Value::Dict(_)) || holds_operator(&d.keys) || d.sorted;
             if wrap {
                 out.put(b"(")?;
             }
@@ -278,7 +278,7 @@ fn write(value: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
         }
         Value::Table(t) => {
             let names = Value::symbols(t.names.clone());
-            let wrap = starts_with_comma(&names);
+            let wrap = holds_operator(&names);
             out.put(if t.sorted { b"`s#+" } else { b"+" })?;
             if wrap {
                 out.put(b"(")?;
@@ -292,8 +292,13 @@ fn write(value: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
     }
 }
 
-fn starts_with_comma(value: &Value) -> bool {
-    matches!(value, Value::Vector(v) if v.len() == 1)
+/// Whether a list is written with an operator, as one item (`,1`) and an empty list of a type (`` `long$() ``) are.
+fn holds_operator(value: &Value) -> bool {
+    match value {
+        Value::Vector(v) if v.is_empty() => !matches!(v.items, Items::Char(_) | Items::List(_)),
+        Value::Vector(v) => v.len() == 1,
+        _ => false,
+    }
 }
 
 fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError> {
