@@ -5,6 +5,7 @@ use crate::runtime::error::QError;
 use crate::runtime::settings::precision;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
+use crate::verbs::decimal;
 use crate::verbs::format;
 use columns::kernel::digest;
 use columns::table::{Items, Value, Vector};
@@ -77,7 +78,7 @@ pub(crate) fn fixed(_: &mut Context, decimals: Value, x: Value) -> Result {
     } else if lead == 0 && !matches!(x, Value::Float(_) | Value::Real(_)) {
         String::from_utf8_lossy(&format::string(&x)?).trim_start_matches('-').to_owned()
     } else {
-        format::float(magnitude, precision())
+        decimal::float(magnitude, precision())
     };
     Ok(Value::chars(format!("{sign}{}", text.get(lead..).unwrap_or_default()).into_bytes()))
 }

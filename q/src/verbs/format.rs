@@ -7,61 +7,12 @@ use crate::runtime::line::Line;
 use crate::runtime::settings::precision;
 use crate::runtime::time::{DAY_NS, civil_from_days, day_of_month};
 use crate::syntax::prims;
+use crate::verbs::decimal::float;
 use columns::kernel::num::{Int, Num};
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
 use proto::types;
-
-/// A float in the format of C's `%.{precision}g`; precision 0 stands for 17.
-pub(crate) fn float(f: f64, precision: u8) -> String {
-    let digits = if precision == 0 { 17 } else { usize::from(precision) };
-    if f.is_nan() {
-        return "0n".into();
-    }
-    if f.is_infinite() {
-        return if f > 0.0 { "0w".into() } else { "-0w".into() };
-    }
-    if f == 0.0 {
-        return if f.is_sign_negative() { "-0".into() } else { "0".into() };
-    }
-    // Powers of ten up to the 16th are floats exactly.
-    if f.fract() == 0.0 && f.abs() < 10f64.powi(digits.min(16) as i32) {
-        return (f as i64).to_string();
-    }
-    let scientific = format!("{:.*e}", digits - 1, f);
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
-    let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let rest = rest.trim_end_matches('0');
-    if exponent < -4 || exponent >= digits as i32 {
-        let dot = if rest.is_empty() { "" } else { "." };
-        let sign_of = if exponent < 0 { '-' } else { '+' };
-        return format!("{sign}{first}{dot}{rest}e{sign_of}{:02}", exponent.abs());
-    }
-    let mut out = String::with_capacity(digits + 8);
-    out.push_str(sign);
-    match usize::try_from(exponent) {
-        Ok(whole) => {
-            let (before, after) = rest.split_at(whole.min(rest.len()));
-            out.push_str(first);
-            out.push_str(before);
-            out.extend(std::iter::repeat_n('0', whole - before.len()));
-            if !after.is_empty() {
-                out.push('.');
-                out.push_str(after);
-            }
-        }
-        Err(_) => {
-            out.push_str("0.");
-            out.extend(std::iter::repeat_n('0', exponent.unsigned_abs() as usize - 1));
-            out.push_str(first);
-            out.push_str(rest);
-        }
-    }
-    out
-}
 
 fn integer(long: i64) -> String {
     match long {
@@ -456,41 +407,6 @@ fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
         Function::Derived { iterator, function } => {
             write(function, precision, out)?;
             out.put(iterator.glyph().as_bytes())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::float;
-    use proptest::prelude::*;
-
-    /// `%.{digits}g` spelled twice: for the exponent, then with as many decimals as are left.
-    fn slow(f: f64, digits: usize) -> String {
-        let scientific = format!("{:.*e}", digits - 1, f);
-        let (mantissa, exponent) = scientific.split_once('e').expect("an exponent");
-        let exponent: i32 = exponent.parse().expect("a number");
-        let strip = |s: &str| match s.contains('.') {
-            true => s.trim_end_matches('0').trim_end_matches('.').to_owned(),
-            false => s.to_owned(),
-        };
-        if exponent < -4 || exponent >= digits as i32 {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            return format!("{}e{sign}{:02}", strip(mantissa), exponent.abs());
-        }
-        let decimals = usize::try_from(digits as i32 - 1 - exponent).expect("not negative");
-        strip(&format!("{f:.decimals$}"))
-    }
-
-    proptest! {
-        #[test]
-        fn floats_are_spelled_as_by_printf(bits: u64, near in -1e6f64..1e6, whole in -1_000_000_000_000i64..1_000_000_000_000, precision in 1u8..18) {
-            let rounded = (near * 1000.0).round() / 1000.0;
-            for f in [f64::from_bits(bits), near, rounded, whole as f64, 1e4 / (whole as f64 + 0.5)] {
-                if f.is_finite() && f != 0.0 {
-                    prop_assert_eq!(float(f, precision), slow(f, usize::from(precision)), "{:e}", f);
-                }
-            }
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod call;
 pub(crate) mod cast;
 pub(crate) mod codec;
 pub(crate) mod convert;
+mod decimal;
 mod division;
 pub(crate) mod enums;
 pub(crate) mod find;

@@ -1,0 +1,168 @@
+//! Floats in the format of C's `%g`.
+
+/// Powers of ten that are floats exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+
+/// Longest number of digits at which a scaled float keeps a fraction.
+const SHORT: usize = 15;
+
+/// A float in the format of `%.{precision}g`; precision 0 stands for 17.
+pub(crate) fn float(f: f64, precision: u8) -> String {
+    let digits = if precision == 0 { 17 } else { usize::from(precision) };
+    if f.is_nan() {
+        return "0n".into();
+    }
+    if f.is_infinite() {
+        return if f > 0.0 { "0w".into() } else { "-0w".into() };
+    }
+    if f == 0.0 {
+        return if f.is_sign_negative() { "-0".into() } else { "0".into() };
+    }
+    // Powers of ten up to the 16th are floats exactly.
+    if f.fract() == 0.0 && f.abs() < 10f64.powi(digits.min(16) as i32) {
+        return (f as i64).to_string();
+    }
+    let mut out = String::with_capacity(digits + 8);
+    if f < 0.0 {
+        out.push('-');
+    }
+    match rounded(f.abs(), digits) {
+        Some((significand, exponent)) => {
+            let mut text = [0; 20];
+            lay_out(written(significand, &mut text), exponent, digits, &mut out);
+        }
+        None => {
+            let scientific = format!("{:.*e}", digits - 1, f.abs());
+            let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+            let mantissa = mantissa.replace('.', "");
+            lay_out(mantissa.trim_end_matches('0'), exponent.parse().unwrap_or(0), digits, &mut out);
+        }
+    }
+    out
+}
+
+/// The first digits of a positive float as a number, rounded from its exact value, ties to even, and the exponent of the first digit.
+/// `None` where the power of ten between the two is no float.
+fn rounded(f: f64, digits: usize) -> Option<(u64, i32)> {
+    if !(1..=SHORT).contains(&digits) {
+        return None;
+    }
+    let (least, most) = (*POWERS.get(digits - 1)?, *POWERS.get(digits)?);
+    // The logarithm may be rounded to the next integer.
+    let mut exponent = f.log10().floor() as i32;
+    for _ in 0..3 {
+        let shift = digits as i32 - 1 - exponent;
+        let power = *POWERS.get(shift.unsigned_abs() as usize)?;
+        // `scaled` is the nearest float; `rest` is what it lacks, or has the sign of it.
+        let (scaled, rest) = match shift >= 0 {
+            true => (f * power, f.mul_add(power, -(f * power))),
+            false => (f / power, (-(f / power)).mul_add(power, f)),
+        };
+        if scaled < least {
+            exponent -= 1;
+        } else if scaled >= most {
+            exponent += 1;
+        } else {
+            let whole = scaled.floor();
+            let down = whole as u64;
+            // Exact, and larger than `rest` unless it is 0.
+            let above_half = scaled - whole - 0.5;
+            let up = above_half > 0.0 || above_half == 0.0 && (rest > 0.0 || rest == 0.0 && down % 2 == 1);
+            let nearest = down + u64::from(up);
+            return Some(if nearest as f64 >= most { (least as u64, exponent + 1) } else { (nearest, exponent) });
+        }
+    }
+    None
+}
+
+/// Digits of a number without zeros at their end.
+fn written(mut number: u64, text: &mut [u8; 20]) -> &str {
+    while number % 10 == 0 && number > 0 {
+        number /= 10;
+    }
+    let mut start = text.len();
+    for place in text.iter_mut().rev() {
+        *place = b'0' + (number % 10) as u8;
+        start -= 1;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.get(start..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default()
+}
+
+/// Writes digits, of which the first has this exponent.
+fn lay_out(text: &str, exponent: i32, digits: usize, out: &mut String) {
+    if exponent < -4 || exponent >= digits as i32 {
+        let (first, rest) = text.split_at(1.min(text.len()));
+        out.push_str(first);
+        if !rest.is_empty() {
+            out.push('.');
+            out.push_str(rest);
+        }
+        out.push_str(if exponent < 0 { "e-" } else { "e+" });
+        if exponent.abs() < 10 {
+            out.push('0');
+        }
+        out.push_str(&exponent.abs().to_string());
+        return;
+    }
+    match usize::try_from(exponent) {
+        Ok(exponent) => {
+            let (before, after) = text.split_at((exponent + 1).min(text.len()));
+            out.push_str(before);
+            out.extend(std::iter::repeat_n('0', exponent + 1 - before.len()));
+            if !after.is_empty() {
+                out.push('.');
+                out.push_str(after);
+            }
+        }
+        Err(_) => {
+            out.push_str("0.");
+            out.extend(std::iter::repeat_n('0', exponent.unsigned_abs() as usize - 1));
+            out.push_str(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::float;
+    use proptest::prelude::*;
+
+    /// `%.{digits}g` spelled twice: for the exponent, then with as many decimals as are left.
+    fn slow(f: f64, digits: usize) -> String {
+        let scientific = format!("{:.*e}", digits - 1, f);
+        let (mantissa, exponent) = scientific.split_once('e').expect("an exponent");
+        let exponent: i32 = exponent.parse().expect("a number");
+        let strip = |s: &str| match s.contains('.') {
+            true => s.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => s.to_owned(),
+        };
+        if exponent < -4 || exponent >= digits as i32 {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            return format!("{}e{sign}{:02}", strip(mantissa), exponent.abs());
+        }
+        let decimals = usize::try_from(digits as i32 - 1 - exponent).expect("not negative");
+        strip(&format!("{f:.decimals$}"))
+    }
+
+    proptest! {
+        #[test]
+        fn floats_are_spelled_as_by_printf(bits: u64, near in -1e6f64..1e6, whole in -1_000_000_000_000i64..1_000_000_000_000, precision in 1u8..18) {
+            let rounded = (near * 1000.0).round() / 1000.0;
+            // Ties: a multiple of a half, an eighth, and their tenths.
+            let ties = [whole as f64 / 2.0, whole as f64 / 8.0, whole as f64 / 1024.0, (whole % 100_000) as f64 + 0.5];
+            let any = [f64::from_bits(bits), near, rounded, whole as f64, 1e4 / (whole as f64 + 0.5), near * 1e12, near * 1e-12];
+            for f in any.into_iter().chain(ties) {
+                if f.is_finite() && f != 0.0 {
+                    prop_assert_eq!(float(f, precision), slow(f, usize::from(precision)), "{:e}", f);
+                }
+            }
+        }
+    }
+}
