@@ -80,7 +80,7 @@ fn rounded(f: f64, digits: usize) -> Option<(u64, i32)> {
 
 /// Digits of a number without zeros at their end.
 fn written(mut number: u64, text: &mut [u8; 20]) -> &str {
-    while number % 10 == 0 && number > 0 {
+    while number > 0 && number.is_multiple_of(10) {
         number /= 10;
     }
     let mut start = text.len();
