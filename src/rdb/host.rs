@@ -368,6 +368,10 @@ impl Host for QueryHost<'_> {
         true
     }
 
+    fn used_bytes(&self) -> i64 {
+        crate::sys::memory::own_bytes()
+    }
+
     fn guarded(&self) -> &[PathBuf] {
         &self.scope.rules.guarded
     }

@@ -312,6 +312,10 @@ impl Host for QueryHost<'_> {
         Err(QError::with("access", "after reading what another user has written, only the message is evaluated"))
     }
 
+    fn used_bytes(&self) -> i64 {
+        crate::sys::memory::own_bytes()
+    }
+
     fn names(&self, namespace: Sym) -> Vec<Sym> {
         let space = symbol::text(namespace);
         self.access.borrow_mut().listed = true;

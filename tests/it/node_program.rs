@@ -176,6 +176,24 @@ fn messages_of_a_client_have_its_rights_inside_a_handler_too() {
 }
 
 #[test]
+fn a_table_of_a_client_takes_rows_by_amend_as_by_upsert() {
+    let (_files, scene) = with("amend", "", &[]);
+    let mut client = scene.connect();
+    ask(&mut client, "w:([]a:1 2;b:`x`y);k:([s:`a`b]v:1 2);");
+    ask(&mut client, ".[`w;();,;(4;`y)]");
+    ask(&mut client, ".[`k;();,;(`b;3)]");
+    ask(&mut client, "`w upsert ()");
+    assert_eq!(ask(&mut client, "exec a from w"), Value::longs([1, 2, 4]));
+    assert_eq!(ask(&mut client, "exec v from k"), Value::longs([1, 3]));
+}
+
+#[test]
+fn a_node_tells_how_much_memory_it_uses() {
+    let (_files, scene) = with("memory", "", &[]);
+    assert_eq!(ask(&mut scene.connect(), "all 1000000<(.Q.w[]`used`heap`peak),first system\"w\""), Value::Bool(true));
+}
+
+#[test]
 fn the_owner_may_grant_files_and_keep_them_inside() {
     let (files, scene) = with("grants", "", &["--remote-may", "files"]);
     let mut client = scene.connect();

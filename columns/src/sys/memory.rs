@@ -150,6 +150,11 @@ impl Sources {
     }
 }
 
+/// Resident bytes of this process without file pages, as q programs read them; 0 where the system does not tell.
+pub fn own_bytes() -> i64 {
+    Sources::default().own_bytes().map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -82,12 +82,22 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
     if let Some(space) = context.namespace(name) {
         return Ok(space);
     }
+    if let Some(nameless) = nameless(context, written) {
+        return Ok(nameless);
+    }
     let part = dotted(context, name, |c, stem| c.host.global(stem))?;
     let found = part.or_else(|| own_keyword(context, written)).or_else(|| default_handler(context, written));
     match found {
         Some(value) => Ok(value),
         None => Err(context.host.missing(name)),
     }
+}
+
+/// `` `.my. `` is the item of a namespace whose name is empty, the generic null.
+fn nameless(context: &mut Context, written: &[u8]) -> Option<Value> {
+    let space = written.strip_suffix(b".").filter(|space| space.len() > 1)?;
+    let space = columns::table::symbol::find(space)?;
+    context.namespace(space).map(|_| Value::Null)
 }
 
 /// What a handler of messages does where none is set, for a client, who may not set one: PyKX sets `.z.pg` to `value` if it cannot read it.

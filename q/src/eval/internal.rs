@@ -304,12 +304,25 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
             (None, _) if path.is_empty() && (assigns || value.is_some()) => Value::empty(),
             (None, _) => context.global(name)?,
         };
-        let new = amend::deep(context, old, path, &change)?;
+        let new = amended(context, old, path, &change)?;
         context.set_global(name, new)?;
         context.was_set(name, path)?;
         return Ok(target);
     }
-    amend::deep(context, target, path, &change)
+    amended(context, target, path, &change)
+}
+
+/// Amend of a value. `.[t;();,;rows]` adds rows to a table: this is what `upsert` is in kdb+, and what a kdb+ process sends for it.
+fn amended(context: &mut Context, x: Value, path: &[Value], change: &Amend) -> Result {
+    match (&x, change) {
+        (Value::Table(_) | Value::Dict(_), Amend { function: Some(f), value: Some(rows) })
+            if path.is_empty() && prims::is_glyph(f, ",") =>
+        {
+            let rows = (*rows).clone();
+            crate::verbs::append::upsert(context, x, rows)
+        }
+        _ => amend::deep(context, x, path, change),
+    }
 }
 
 /// `?` with 2 to 6 arguments: find, roll, vector conditional, functional select.

@@ -145,6 +145,13 @@ fn go_on(
 /// `x f\: y` and `x f/: y`.
 fn each_of(context: &mut Context, f: &Value, left: bool, x: &Value, y: &Value) -> Result<Value, QError> {
     let over = if left { x } else { y };
+    // Rows joined to a keyed table take its columns: `lj` of kdb+ is this.
+    if let (true, Value::Table(_), Value::Dict(keyed)) = (left, x, y)
+        && prims::is_glyph(f, ",")
+        && keyed.keyed().is_some()
+    {
+        return crate::verbs::joins::lj(context, x.clone(), y.clone());
+    }
     if let Value::Dict(d) = over {
         let values =
             if left { each_of(context, f, left, &d.values, y)? } else { each_of(context, f, left, x, &d.values)? };

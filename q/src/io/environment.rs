@@ -245,7 +245,7 @@ pub(crate) fn gtime(context: &mut Context, x: Value) -> Result {
 
 /// `.Q.w x`: memory statistics by name; those of `\w` and `\w 0`, but `wmax` is what this evaluation may use.
 pub(crate) fn q_w(context: &mut Context, _: Value) -> Result {
-    let used = columns::sys::allocated::thread_bytes().max(0);
+    let used = context.host.used_bytes();
     let limit = i64::try_from(context.allowance.limits().memory_bytes).unwrap_or(i64::MAX);
     let physical = i64::try_from(columns::sys::memory::Sources::default().memory().map_or(0, |m| m.total_bytes));
     let physical = physical.unwrap_or(i64::MAX);

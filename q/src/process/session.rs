@@ -311,6 +311,8 @@ impl Host for Session {
             // A nested namespace is listed once, by its own name.
             let below = own.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")).filter(|_| !space.is_empty());
             let short = match below {
+                // `.x` stands among the namespaces, also if it is none.
+                _ if space.is_empty() && short.starts_with(b".") => continue,
                 _ if own == space => short,
                 None if space.is_empty() && !own.starts_with(b".") => {
                     own.split(|c| *c == b'.').next().unwrap_or_default()
@@ -336,8 +338,7 @@ impl Host for Session {
         self.authors.list(&self.asking);
         let mut found: Vec<Sym> = Vec::new();
         for name in &self.order {
-            let is_whole = self.globals.get(name).is_some_and(Value::has_names);
-            let space = if is_whole { text(*name) } else { split(*name).0 }.strip_prefix(b".").unwrap_or_default();
+            let space = text(*name).strip_prefix(b".").unwrap_or_default();
             let top = space.split(|c| *c == b'.').next().unwrap_or_default();
             if let Ok(symbol) = symbol(top)
                 && !top.is_empty()

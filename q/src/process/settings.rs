@@ -108,7 +108,7 @@ fn memory(context: &mut Context, given: Option<i64>) -> Result {
     let limit = context.host.setting(Setting::Workspace);
     match given {
         None => {
-            let used = columns::sys::allocated::thread_bytes().max(0);
+            let used = context.host.used_bytes();
             let machine = columns::sys::memory::Sources::default().memory().map_or(0, |m| m.total_bytes);
             Ok(Value::longs(vec![used, used, used, limit, 0, i64::try_from(machine).unwrap_or(i64::MAX)]))
         }

@@ -223,6 +223,11 @@ pub trait Host {
         false
     }
 
+    /// Bytes that the process's data use, for `\w` and `.Q.w`: here what the evaluating thread holds.
+    fn used_bytes(&self) -> i64 {
+        columns::sys::allocated::thread_bytes().max(0)
+    }
+
     /// The command line without the language's options: `.z.x`.
     fn arguments(&self) -> Value {
         Value::empty()
@@ -502,6 +507,10 @@ macro_rules! reads_of_host {
 
         fn caller(&self) -> &Caller {
             self.host.caller()
+        }
+
+        fn used_bytes(&self) -> i64 {
+            self.host.used_bytes()
         }
 
         fn arguments(&self) -> Value {

@@ -284,7 +284,7 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
             return Ok(Value::longs((before..after).collect()));
         }
         // A table of rows creates an undefined global, and replaces an empty list as `(),t` does.
-        held if held.as_ref().is_none_or(is_nothing) && is_rows(rows) => {
+        held if held.as_ref().is_none_or(is_nothing) && has_rows(rows) => {
             context.set_global(name, rows.clone())?;
             return Ok(Value::longs((0..rows.count() as i64).collect()));
         }
@@ -293,8 +293,8 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
     context.host.append(name, tagged.as_ref().unwrap_or(rows))
 }
 
-/// Whether `y` is a table, with or without keys.
-fn is_rows(y: &Value) -> bool {
+/// Whether a value is a table, with or without keys.
+fn has_rows(y: &Value) -> bool {
     matches!(y, Value::Table(_)) || matches!(y, Value::Dict(d) if d.keyed().is_some())
 }
 
@@ -337,7 +337,9 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
             Some(Value::Table(t)) => widened(&t, &y)?,
             _ => None,
         };
-        append_global(context, name, wide.as_ref().unwrap_or(&y), true)?;
+        if !(is_nothing(&y) && context.host.global(name).as_ref().is_some_and(has_rows)) {
+            append_global(context, name, wide.as_ref().unwrap_or(&y), true)?;
+        }
         context.was_set(name, &[])?;
         return Ok(x);
     }
@@ -352,6 +354,7 @@ fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, replace: bool
             pair if pair.count() == 2 => crate::verbs::amend::set(context, x.clone(), &pair.at(0), pair.at(1)),
             _ => Err(type_error()),
         },
+        Value::Table(_) | Value::Dict(_) if replace && is_nothing(rows) => Ok(x),
         Value::Table(_) | Value::Dict(_) => {
             let new = fitting(context, &x, rows, replace)?;
             add(&mut x, &new, replace)?;

@@ -90,6 +90,20 @@ pub(crate) fn valence(f: &Value) -> usize {
     }
 }
 
+/// `type` of the keywords that kdb+ makes of other functions than elastick does.
+fn keyword_type(word: &str) -> Option<i8> {
+    Some(match word {
+        "iasc" | "idesc" => types::LAMBDA,
+        "hclose" | "hdel" | "hopen" | "inv" | "ltime" => types::UNARY,
+        "lsq" | "mmu" => types::BINARY,
+        "attr" | "eval" | "hcount" | "reval" | "upsert" => types::PROJECTION,
+        "all" | "any" | "ceiling" | "differ" | "hsym" | "system" | "union" => types::COMPOSITION,
+        "load" | "rload" | "rsave" | "save" => Iterator::Each.type_number(),
+        "dsave" => Iterator::EachRight.type_number(),
+        _ => return None,
+    })
+}
+
 /// q's `type` of a value; each kind of function has its own number.
 pub(crate) fn type_of(value: &Value) -> i8 {
     match value {
@@ -97,7 +111,7 @@ pub(crate) fn type_of(value: &Value) -> i8 {
             Function::Lambda(_) | Function::View(_) => types::LAMBDA,
             Function::Primitive(index) => prims::get(*index).map_or(types::UNARY, |p| match p.name {
                 "<>" | "<=" | ">=" => types::COMPOSITION,
-                _ => p.code.0,
+                word => keyword_type(word).unwrap_or(p.code.0),
             }),
             Function::Coded(kind, _) => *kind,
             Function::Native(_) => types::LAMBDA,

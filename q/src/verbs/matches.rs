@@ -2,6 +2,7 @@
 
 use crate::runtime::error::QError;
 use crate::runtime::limits;
+use crate::syntax::prims;
 use crate::verbs::function::{is_elided, type_of};
 use columns::kernel::blocks;
 use columns::kernel::num::{float_equal, float_order};
@@ -101,8 +102,18 @@ fn same_function<const EXACT: bool>(a: &Function, b: &Function) -> Result<bool, 
                 (a.iter().flatten().cloned().collect(), b.iter().flatten().cloned().collect());
             holes && alike::<EXACT>(f, g)? && same_all::<EXACT>(&a, &b)?
         }
+        (Function::Primitive(word), spelled) | (spelled, Function::Primitive(word)) => {
+            prims::get(*word).is_some_and(|word| word.name == "upsert") && spells_upsert(spelled)
+        }
         _ => false,
     })
+}
+
+/// Whether a function is `.[;();,;]`, which kdb+ shows for `upsert`: programs look for it in parse trees.
+fn spells_upsert(f: &Function) -> bool {
+    let Function::Projection { function, arguments } = f else { return false };
+    let [None, Some(Value::Vector(path)), Some(join), None] = &arguments[..] else { return false };
+    prims::is_glyph(function, ".") && path.is_empty() && prims::is_glyph(join, ",")
 }
 
 fn same_all<const EXACT: bool>(a: &[Value], b: &[Value]) -> Result<bool, QError> {
