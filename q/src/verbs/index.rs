@@ -50,8 +50,24 @@ pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<V
         }),
         atom => {
             let item = one(context, x, atom)?;
+            if ends(x, &item) && rest.iter().all(is_index) {
+                return Err(QError::named("rank"));
+            }
             deep(context, &item, rest)
         }
+    }
+}
+
+/// Whether the indices before led to an atom of a list or dictionary: a number there is no handle that the next index is written to.
+fn ends(x: &Value, item: &Value) -> bool {
+    matches!(x, Value::Vector(_) | Value::Dict(_)) && item.is_atom() && !matches!(item, Value::Sym(_) | Value::Enum(..))
+}
+
+/// Whether a value can be an index of a list.
+fn is_index(i: &Value) -> bool {
+    match i {
+        Value::Vector(v) => matches!(v.items.type_number(), types::INT | types::LONG),
+        atom => row(atom).is_some(),
     }
 }
 
