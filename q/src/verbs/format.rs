@@ -86,10 +86,7 @@ pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
         Value::Short(_) | Value::Int(_) | Value::Long(_) => integer(long),
         Value::Real(f) if f.is_nan() => "0N".into(),
         Value::Real(f) if f.is_infinite() => if *f > 0.0 { "0w" } else { "-0w" }.into(),
-        Value::Real(f) => {
-            let short = float(f64::from(*f), if precision == 0 { 9 } else { precision.min(9) });
-            if precision == 0 { format!("{f}") } else { short }
-        }
+        Value::Real(f) => float(f64::from(*f), precision),
         Value::Float(f) => float(*f, precision),
         Value::Char(c) => return vec![*c],
         Value::Link(_, i) => integer(*i),
