@@ -39,19 +39,20 @@ pub fn integer_sums(n: usize, items: &[i64]) -> Vec<i64> {
     })
 }
 
-/// Returns for each item `result(sum, count)` of the non-null items among the last `n`.
+/// Returns for each item `result(sum, count)` of the non-null items among the last `n`. The sum is the difference of two running sums, so that
+/// a window of nulls or zeros sums to exactly 0: one running sum that items leave again would keep their rounding errors.
 pub fn sums(n: usize, v: &[f64], result: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-    let (mut sum, mut count) = (0.0, 0.0);
+    let (mut sum, mut left, mut count) = (0.0, 0.0, 0.0);
     let mut step = |new: f64, old: f64| {
         if !new.is_nan() {
             sum += new;
             count += 1.0;
         }
         if !old.is_nan() {
-            sum -= old;
+            left += old;
             count -= 1.0;
         }
-        result(sum, count)
+        result(sum - left, count)
     };
     let (head, tail) = v.split_at(n.min(v.len()));
     let mut out = Vec::with_capacity(v.len());
