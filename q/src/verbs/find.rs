@@ -231,7 +231,7 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
     let simple = matches!(list, Value::Vector(v) if !matches!(v.items, Items::List(_)));
     let number = item.as_long().filter(|_| simple && !matches!(item, Value::Char(_)));
     for i in 0..list.count() {
-        let candidate = list.at(i);
+        let candidate = list.at(i).plain();
         if same_exactly(&candidate, item)? || (number.is_some() && candidate.as_long() == number) {
             return Ok(Some(i));
         }

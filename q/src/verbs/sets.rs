@@ -73,7 +73,8 @@ pub(crate) fn find_in(context: &mut Context, x: Value, y: Value) -> Result {
         Value::Sym(name) if text(*name).starts_with(b":") => context.extend_stored_domain(*name, y),
         Value::Sym(name) => crate::verbs::enums::extend(context, *name, y),
         Value::Dict(d) => {
-            let at = find_in(context, d.values.clone(), y)?;
+            // Symbols and the items of an enumeration equal one another.
+            let at = find_in(context, d.values.clone().plain(), y.plain())?;
             index::one(context, &d.keys, &at)
         }
         Value::Table(keys) => match &y {
