@@ -185,9 +185,20 @@ pub(crate) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> R
         }
         return map_with(context, f, x);
     }
+    // `t,'u` keeps the columns where there are no rows to join: `ij` and `ej` of kdb+ are made of it.
+    if let [Value::Table(x), Value::Table(y)] = &arguments[..]
+        && prims::name_of(f) == Some(",")
+        && x.count() + y.count() == 0
+    {
+        return Ok(Value::table(crate::verbs::rows::beside(x, y)));
+    }
     // Two dictionaries pair up by key.
     if let [Value::Dict(x), Value::Dict(y)] = &arguments[..] {
         let keys = crate::verbs::sets::union(context, x.keys.clone(), y.keys.clone())?;
+        if keys.count() == 0 && matches!(x.values, Value::Table(_)) {
+            let values = each(context, f, vec![x.values.clone(), y.values.clone()])?;
+            return Ok(Value::dict(keys, values));
+        }
         let (left, right) = (arguments.first().cloned(), arguments.get(1).cloned());
         let (left, right) = (left.unwrap_or(Value::Null), right.unwrap_or(Value::Null));
         let mut out = Vec::with_capacity(keys.count());

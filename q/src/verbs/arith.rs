@@ -145,6 +145,10 @@ fn columns(t: &Table, mut f: impl FnMut(usize, &Value) -> Result<Value, QError>)
 /// Where the right side repeats a key, each of its values is applied in turn.
 fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Value, QError> {
     let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
+    // Columns keep their types without rows.
+    if keys.count() == 0 {
+        return Ok(Value::dict(keys, atomic(context, op, &a.values, &b.values)?));
+    }
     let (x, y) = (find::all(context, &a.keys, &keys)?, find::all(context, &b.keys, &keys)?);
     let mut out = Vec::with_capacity(x.len());
     for (i, j) in x.iter().zip(&y) {

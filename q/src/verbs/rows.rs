@@ -25,6 +25,21 @@ pub(crate) fn from_columns(d: &Dict) -> Result {
     Ok(Value::table(Table::new(names, columns)))
 }
 
+/// The columns of `a`, then those of `b`; of a name in both, the column of `b`: what joining the rows pairwise leaves of tables without rows.
+pub(crate) fn beside(a: &Table, b: &Table) -> Table {
+    let mut all = Table::new(a.names.clone(), a.columns.clone());
+    for (name, column) in b.names.iter().zip(&b.columns) {
+        match all.names.iter().position(|n| n == name).and_then(|at| all.columns.get_mut(at)) {
+            Some(own) => *own = column.clone(),
+            None => {
+                all.names.push(*name);
+                all.columns.push(column.clone());
+            }
+        }
+    }
+    all
+}
+
 /// The table with its first `keys` columns as keys.
 pub(crate) fn key_by(keys: usize, t: &Table) -> Result {
     if keys == 0 {
