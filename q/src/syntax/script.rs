@@ -7,7 +7,7 @@
 pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut out: Vec<(usize, Vec<u8>)> = Vec::new();
     let mut in_comment = false;
-    for (i, line) in text.split(|c| *c == b'\n').enumerate() {
+    for (i, line) in without_mark(text).split(|c| *c == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let trimmed = line.trim_ascii();
         if in_comment {
@@ -31,6 +31,11 @@ pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
         }
     }
     out
+}
+
+/// Editors on Windows write a byte order mark before the text, which would become part of the first name.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 /// As [`expressions`]; those of a file in another language than q, whose extension is a letter such as `.k` or `.p`, are marked with it,
@@ -85,7 +90,7 @@ pub struct Lines {
 impl Lines {
     /// Adds a line; returns the expressions that are now complete.
     pub fn push(&mut self, line: &[u8]) -> Option<Vec<Vec<u8>>> {
-        let line = line.trim_ascii_end();
+        let line = without_mark(line).trim_ascii_end();
         if self.in_comment {
             self.in_comment = line != b"\\";
             return None;
@@ -139,6 +144,12 @@ mod tests {
     fn brackets_in_strings_and_comments_are_none() {
         assert_eq!(joined(&["\"(\\\"(\"", " 1"]), ["\"(\\\"(\"", " 1"]);
         assert_eq!(joined(&["1 / (", "2"]), ["1 / (", "2"]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        assert_eq!(joined(&["\u{feff}a:1", "b:2"]), ["a:1", "b:2"]);
+        assert_eq!(expressions("\u{feff}a:1\r\nb:2".as_bytes()), [(1, b"a:1".to_vec()), (2, b"b:2".to_vec())]);
     }
 
     #[test]
