@@ -86,7 +86,8 @@ impl Parser<'_> {
             && let Some(name) = repeated(&columns, by)
         {
             let name = String::from_utf8_lossy(columns::table::symbol::text(name)).into_owned();
-            return Err(QError::signal(format!("dup names for cols/groups {name}").into_bytes()));
+            return Err(QError::signal(format!("dup names for cols/groups {name}").into_bytes())
+                .place(u32::try_from(at).unwrap_or(u32::MAX)));
         }
         let query = Query { verb, distinct, limit, order, columns, by, from, filters };
         Ok(Node::new(at, Kind::Query(Box::new(query))))

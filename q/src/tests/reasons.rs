@@ -30,6 +30,7 @@ fn place(handler: Option<&str>, text: &str) -> String {
 #[test]
 fn a_client_sees_its_text_and_the_functions_that_it_calls() {
     assert_eq!(place(None, "1+`a"), "  [0]  1+`a\n        ^\n");
+    assert_eq!(place(None, "1;select b by b from t"), "  [0]  1;select b by b from t\n         ^\n");
     assert_eq!(place(None, "f 1"), "  [1]  f:{x+`a}\n           ^\n");
     assert_eq!(place(None, "{x+`a}each 1 2"), "  [1]  {x+`a}\n         ^\n");
     assert_eq!(place(None, &format!("1+`a{}", " ".repeat(5000))), "", "a long text");
