@@ -57,6 +57,7 @@ const REASONS: &[(&str, &str)] = &[
     ("{x+y}[1;2;3]", "rank: the function takes 2 arguments and was given 3"),
     ("neg[1;2]", "rank: the function takes 1 argument and was given 2"),
     ("til -1", "domain: til was given -1"),
+    ("til 0N", "domain: til was given 0N"),
     ("1 2 3`a", "type: a list of longs was indexed by a symbol"),
     ("`b$1", "cast: no such type"),
     ("nobody+1", "nobody: no variable or column has this name"),

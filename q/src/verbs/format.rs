@@ -14,7 +14,8 @@ use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
 use proto::types;
 
-fn integer(long: i64) -> String {
+/// A long as it is typed: nulls and infinities by their names.
+pub(crate) fn integer(long: i64) -> String {
     match long {
         i64::NULL => "0N".into(),
         i64::INFINITY => "0W".into(),

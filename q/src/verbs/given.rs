@@ -1,6 +1,7 @@
 //! Reasons for the errors that kdb+ gives as a bare name: which arguments a primitive was given.
 
 use crate::runtime::error::QError;
+use crate::verbs::format::integer;
 use crate::verbs::function::type_of;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value};
@@ -89,8 +90,7 @@ pub(crate) fn explain(error: QError, primitive: &str, given: &[Given]) -> QError
             format!("{primitive} was given lists of {} and {} items", x.count, y.count)
         }
         (b"domain", _) => {
-            let values: Vec<_> =
-                given.iter().map(|g| g.number.map_or_else(|| g.to_string(), |n| n.to_string())).collect();
+            let values: Vec<_> = given.iter().map(|g| g.number.map_or_else(|| g.to_string(), integer)).collect();
             format!("{primitive} was given {}", values.join(" and "))
         }
         _ => return error,
