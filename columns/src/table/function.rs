@@ -62,6 +62,8 @@ impl Nests for Function {
             Function::Projection { function, arguments } => depth_around(arguments.iter().flatten().chain([function])),
             Function::Composition(parts) => depth_around(parts),
             Function::Derived { function, .. } => depth_around([function]),
+            // As serialised, a lambda holds its text.
+            Function::Lambda(_) => 1,
             _ => 0,
         }
     }
