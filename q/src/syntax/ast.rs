@@ -63,6 +63,17 @@ pub struct Assign {
     pub pattern: bool,
 }
 
+impl Assign {
+    /// The name of `name:value`; `None` for every other assignment.
+    pub fn plain_name(&self) -> Option<Sym> {
+        let is_plain = !self.global && !self.pattern && self.indices.is_empty() && self.through.is_none();
+        match self.target.kind {
+            Kind::Name(name) if is_plain => Some(name),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Select,

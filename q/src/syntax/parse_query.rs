@@ -34,6 +34,16 @@ pub(crate) fn verb(name: &[u8]) -> Option<Verb> {
 
 type Fields = [(Option<columns::table::Sym>, Node)];
 
+/// A field whose name is inside its brackets, as in `select (b:a,'1) from t`: brackets keep commas from ending the field and nothing else.
+fn unbracketed((name, node): (Option<columns::table::Sym>, Node)) -> (Option<columns::table::Sym>, Node) {
+    match (name, node) {
+        (None, Node { kind: Kind::Assign(assign), .. }) if assign.plain_name().is_some() => {
+            (assign.plain_name(), assign.value)
+        }
+        field => field,
+    }
+}
+
 /// A name used both for a column and for a group.
 fn repeated(columns: &Fields, by: &Fields) -> Option<columns::table::Sym> {
     let name =
@@ -59,10 +69,10 @@ impl Parser<'_> {
             self.advance();
         }
         self.stops = Stops { comma: true, from: true, filters: false };
-        let columns = if self.is_word(b"from") || self.is_word(b"by") { Vec::new() } else { self.phrase()? };
+        let columns = if self.is_word(b"from") || self.is_word(b"by") { Vec::new() } else { self.named_phrase()? };
         let by = if self.is_word(b"by") {
             self.advance();
-            Some(self.phrase()?)
+            Some(self.named_phrase()?)
         } else {
             None
         };
@@ -91,6 +101,11 @@ impl Parser<'_> {
         }
         let query = Query { verb, distinct, limit, order, columns, by, from, filters };
         Ok(Node::new(at, Kind::Query(Box::new(query))))
+    }
+
+    /// Columns or groups, whose names count.
+    fn named_phrase(&mut self) -> Result<Vec<(Option<columns::table::Sym>, Node)>, QError> {
+        Ok(self.phrase()?.into_iter().map(unbracketed).collect())
     }
 
     /// Expressions separated by commas.
