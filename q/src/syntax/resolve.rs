@@ -4,7 +4,7 @@ use crate::runtime::author;
 use crate::runtime::error::QError;
 use crate::runtime::values::symbol;
 use crate::syntax::ast::{Code, Kind, Node};
-use crate::syntax::words;
+use crate::syntax::{prims, words};
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
 use std::collections::HashSet;
@@ -275,8 +275,12 @@ impl Scope {
     }
 }
 
-/// Default name of a column: that of an operator's left operand (of the right one if the left is a symbol or a character, as in
-/// `` `p#sym `` and `"f"$bid`), or of a function's last argument, also where an operator has three or four, as `?[c;x;y]`.
+/// Operators that name a column after their right operand: what stands before them says how to change it, as in `0^size`,
+/// `6h$bid` and `flags!bits code`.
+const NAMED_BY_RIGHT: [&str; 3] = ["^", "$", "!"];
+
+/// Default name of a column: that of an operator's left operand (of the right one of some operators, and if the left is a symbol
+/// or a character), or of a function's last argument, also where an operator has three or four, as `?[c;x;y]`.
 pub(crate) fn column_name(node: &Node) -> Option<Sym> {
     let mut node = node;
     loop {
@@ -291,7 +295,12 @@ pub(crate) fn column_name(node: &Node) -> Option<Sym> {
             }
             Kind::Assign(assign) => &assign.target,
             Kind::Apply(f, arguments) => {
-                let operator = matches!(&f.kind, Kind::Const(f) if crate::syntax::prims::is_operator(f));
+                let operator = match &f.kind {
+                    Kind::Const(f) => {
+                        prims::is_operator(f) && !NAMED_BY_RIGHT.iter().any(|glyph| prims::is_glyph(f, glyph))
+                    }
+                    _ => false,
+                };
                 match (operator, &arguments[..]) {
                     (true, [Some(Node { kind: Kind::Const(Value::Sym(_) | Value::Char(_)), .. }), Some(right)]) => {
                         right
