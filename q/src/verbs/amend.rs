@@ -8,6 +8,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::fit::fitting;
 use crate::verbs::format::is_blank;
 use crate::verbs::index::is_key;
+use crate::verbs::rows::is_item_of_lists;
 use crate::verbs::{cast, enums, find, index};
 use columns::sys::shared::{Held, Shared, depth_around};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
@@ -233,7 +234,7 @@ fn zeros_of_new_row(x: &Value, key: &Value, old: &Value, change: &Amend) -> Resu
     if !(0..values.columns.len()).all(is_null) || !values.columns.iter().all(is_number) {
         return Ok(None);
     }
-    if find::row_of(keys, &sought_row(key))?.is_some() {
+    if find::row_of(keys, &sought_row(keys, key))?.is_some() {
         return Ok(None);
     }
     let zeros = values.columns.iter().map(|c| Value::from_long(c.items.type_number(), 0)).collect();
@@ -241,11 +242,11 @@ fn zeros_of_new_row(x: &Value, key: &Value, old: &Value, change: &Amend) -> Resu
 }
 
 /// The key cells of a row of a keyed table that an index names.
-fn sought_row(key: &Value) -> Value {
+fn sought_row(keys: &Table, key: &Value) -> Value {
     match key {
         Value::Dict(d) => d.values.clone(),
-        list @ Value::Vector(_) => list.clone(),
-        atom => atom.clone().enlist(),
+        list @ Value::Vector(_) if !is_item_of_lists(keys, list) => list.clone(),
+        one => one.clone().enlist(),
     }
 }
 
@@ -275,7 +276,7 @@ fn set_at(context: &mut Context, x: Value, key_at: Key, new: Value) -> Result<Va
         Value::Vector(v) => set_item(context, v, key, new),
         Value::Dict(d) => {
             if let Some((keys, values)) = d.keyed() {
-                let sought = sought_row(key);
+                let sought = sought_row(keys, key);
                 let Some(row) = find::row_of(keys, &sought)? else {
                     let row = new_row(keys, values, &sought, new)?;
                     return add_row(context, d, &row);

@@ -6,6 +6,7 @@ use crate::runtime::limits;
 use crate::verbs::convert::order_floats;
 use crate::verbs::given::other_columns;
 use crate::verbs::matches::{order, partition_point, same_exactly};
+use crate::verbs::rows::is_item_of_lists;
 use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
 use columns::sys::budget;
@@ -356,6 +357,9 @@ pub(crate) fn groups_of(x: &Value) -> Result<Groups, QError> {
 
 /// Returns the row of `keys` with these `values`.
 pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QError> {
+    if is_item_of_lists(keys, values) {
+        return row_of(keys, &values.clone().enlist());
+    }
     if values.count() != keys.columns.len() {
         return Err(QError::named("length"));
     }

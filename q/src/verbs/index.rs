@@ -8,6 +8,7 @@ use crate::verbs::find;
 use crate::verbs::find::FindRank;
 use crate::verbs::lookup::{Lookup, together};
 use crate::verbs::map::map;
+use crate::verbs::rows::is_item_of_lists;
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
 use proto::types;
 
@@ -89,7 +90,8 @@ pub(crate) fn one(context: &mut Context, x: &Value, i: &Value) -> Result<Value, 
 pub(crate) fn is_key(x: &Value, key: &Value) -> bool {
     let (Value::Dict(d), Value::Vector(_)) = (x, key) else { return false };
     match &d.keys {
-        Value::Table(keys) => keys.columns.len() > 1 && key.count() == keys.columns.len() && !is_keys(keys, key),
+        Value::Table(keys) if keys.columns.len() == 1 => keys.count() > 0 && is_item_of_lists(keys, key),
+        Value::Table(keys) => key.count() == keys.columns.len() && !is_keys(keys, key),
         Value::Vector(keys @ Vector { items: Items::List(l), .. }) => {
             let is_mixed = matches!(key, Value::Vector(Vector { items: Items::List(_), .. }));
             !l.is_empty() && (!is_mixed || matches!(find::find_rank(keys, key), FindRank::Item))

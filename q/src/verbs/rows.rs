@@ -4,7 +4,7 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::{Result, type_error};
 use crate::verbs::given::{other_columns, other_width};
-use columns::table::{Attr, Dict, Items, Table, Value};
+use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 use proto::types;
 use std::sync::Arc;
 
@@ -68,6 +68,16 @@ pub(crate) fn unkey(x: &Value) -> Result {
         }
         _ => Err(type_error()),
     }
+}
+
+/// Whether a simple list, such as text, is one item of the only key column, which holds lists.
+pub(crate) fn is_item_of_lists(keys: &Table, values: &Value) -> bool {
+    let is_simple = matches!(values, Value::Vector(v) if !matches!(v.items, Items::List(_)));
+    let holds_lists = |column: &Vector| match &column.items {
+        Items::List(items) => items.first().is_none_or(|item| !item.is_scalar()),
+        _ => false,
+    };
+    is_simple && matches!(&keys.columns[..], [column] if holds_lists(column))
 }
 
 /// One or more rows, given as a dictionary or a list, as a table like `t`.
