@@ -17,6 +17,10 @@ pub(crate) fn of(context: &mut Context, name: Sym) -> Option<Value> {
             values.push(prims::keyword(text(word))?);
             keys.push(word);
         }
+        for word in Context::library_names(b".q") {
+            values.extend(context.library(intern(&[b".q.", text(word)].concat()).ok()?).ok()?);
+            keys.push(word);
+        }
         // What scripts have added.
         for short in context.host.names(name).into_iter().filter(|short| prims::keyword(text(*short)).is_none()) {
             values.extend(context.host.global(intern(&[b".q.", text(short)].concat()).ok()?));

@@ -1,6 +1,8 @@
 / Definitions of .Q and .j that are not primitives, and csv.
 / the comma, for 0:
 csv:","
+/ csv, as a member of .q
+.q.csv:","
 / version of kdb+ that is followed
 .Q.k:4f
 / release date of that version
