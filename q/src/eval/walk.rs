@@ -337,9 +337,13 @@ impl Context<'_> {
         let is_hidden = self.is_hidden(&assign.target, shared.as_ref());
         let old = match shared.map_or_else(|| self.take(&assign.target, frame), Ok) {
             Ok(old) => old,
-            // An undefined global starts from the operator's identity.
+            // An undefined global starts from the operator's identity; what fills itself stays as it is.
             Err(undefined) => {
-                let start = assign.through.as_ref().filter(|_| path.is_empty()).and_then(fold::identity);
+                let start = assign
+                    .through
+                    .as_ref()
+                    .filter(|_| path.is_empty())
+                    .and_then(|f| if prims::is_glyph(f, "^") { Some(value.clone()) } else { fold::identity(f) });
                 start.filter(|_| matches!(assign.target.kind, Kind::Global(_) | Kind::Name(_))).ok_or(undefined)?
             }
         };
