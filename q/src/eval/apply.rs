@@ -30,6 +30,11 @@ fn data_applied(context: &mut Context, data: &Value, arguments: &mut [Value]) ->
     for argument in arguments.iter_mut().filter(|argument| is_elided(argument)) {
         *argument = Value::Null;
     }
+    if let (Value::Char(b'\''), [x]) = (data, &*arguments)
+        && let Some(message) = x.as_text()
+    {
+        return Err(QError::signal(message.to_vec()));
+    }
     if let (Value::Char(letter @ b'a'..=b'z'), [x]) = (data, &*arguments)
         && let Some((text, origin)) = languages::line(x)
     {
