@@ -113,7 +113,8 @@ impl Exchange {
             Items::Enum(name, s) if *name == self.name => {
                 Items::Enum(*name, s.iter().map(|s| self.symbol(*s)).collect())
             }
-            Items::List(l) => {
+            // Unread lists hold no enumerations.
+            Items::List(l) if !l.is_unread() => {
                 let changed: Vec<Option<Value>> = l.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?;
                 if changed.iter().all(Option::is_none) {
                     return Ok(None);
