@@ -1,5 +1,7 @@
 //! Floats in the format of C's `%g`.
 
+use super::digits::whole;
+
 /// Powers of ten that are floats exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
@@ -11,37 +13,40 @@ const SHORT: usize = 15;
 
 /// A float in the format of `%.{precision}g`; precision 0 stands for 17.
 pub(crate) fn float(f: f64, precision: u8) -> String {
+    let mut out = Vec::new();
+    put(f, precision, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Appends what [`float`] returns.
+pub(super) fn put(f: f64, precision: u8, out: &mut Vec<u8>) {
     let digits = if precision == 0 { 17 } else { usize::from(precision) };
     if f.is_nan() {
-        return "0n".into();
+        return out.extend_from_slice(b"0n");
     }
-    if f.is_infinite() {
-        return if f > 0.0 { "0w".into() } else { "-0w".into() };
+    if f.is_sign_negative() {
+        out.push(b'-');
     }
-    if f == 0.0 {
-        return if f.is_sign_negative() { "-0".into() } else { "0".into() };
+    let size = f.abs();
+    if size.is_infinite() {
+        return out.extend_from_slice(b"0w");
     }
     // Powers of ten up to the 16th are floats exactly.
-    if f.fract() == 0.0 && f.abs() < 10f64.powi(digits.min(16) as i32) {
-        return (f as i64).to_string();
+    if size.fract() == 0.0 && size < 10f64.powi(digits.min(16) as i32) {
+        return whole(size as i64, out);
     }
-    let mut out = String::with_capacity(digits + 8);
-    if f < 0.0 {
-        out.push('-');
-    }
-    match rounded(f.abs(), digits) {
+    match rounded(size, digits) {
         Some((significand, exponent)) => {
             let mut text = [0; 20];
-            lay_out(written(significand, &mut text), exponent, digits, &mut out);
+            lay_out(written(significand, &mut text), exponent, digits, out);
         }
         None => {
-            let scientific = format!("{:.*e}", digits - 1, f.abs());
+            let scientific = format!("{:.*e}", digits - 1, size);
             let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
             let mantissa = mantissa.replace('.', "");
-            lay_out(mantissa.trim_end_matches('0'), exponent.parse().unwrap_or(0), digits, &mut out);
+            lay_out(mantissa.trim_end_matches('0'), exponent.parse().unwrap_or(0), digits, out);
         }
     }
-    out
 }
 
 /// The first digits of a positive float as a number, rounded from its exact value, ties to even, and the exponent of the first digit.
@@ -96,35 +101,34 @@ fn written(mut number: u64, text: &mut [u8; 20]) -> &str {
 }
 
 /// Writes digits, of which the first has this exponent.
-fn lay_out(text: &str, exponent: i32, digits: usize, out: &mut String) {
+fn lay_out(text: &str, exponent: i32, digits: usize, out: &mut Vec<u8>) {
     if exponent < -4 || exponent >= digits as i32 {
         let (first, rest) = text.split_at(1.min(text.len()));
-        out.push_str(first);
+        out.extend_from_slice(first.as_bytes());
         if !rest.is_empty() {
-            out.push('.');
-            out.push_str(rest);
+            out.push(b'.');
+            out.extend_from_slice(rest.as_bytes());
         }
-        out.push_str(if exponent < 0 { "e-" } else { "e+" });
+        out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
         if exponent.abs() < 10 {
-            out.push('0');
+            out.push(b'0');
         }
-        out.push_str(&exponent.abs().to_string());
-        return;
+        return whole(i64::from(exponent.abs()), out);
     }
     match usize::try_from(exponent) {
         Ok(exponent) => {
             let (before, after) = text.split_at((exponent + 1).min(text.len()));
-            out.push_str(before);
-            out.extend(std::iter::repeat_n('0', exponent + 1 - before.len()));
+            out.extend_from_slice(before.as_bytes());
+            out.extend(std::iter::repeat_n(b'0', exponent + 1 - before.len()));
             if !after.is_empty() {
-                out.push('.');
-                out.push_str(after);
+                out.push(b'.');
+                out.extend_from_slice(after.as_bytes());
             }
         }
         Err(_) => {
-            out.push_str("0.");
-            out.extend(std::iter::repeat_n('0', exponent.unsigned_abs() as usize - 1));
-            out.push_str(text);
+            out.extend_from_slice(b"0.");
+            out.extend(std::iter::repeat_n(b'0', exponent.unsigned_abs() as usize - 1));
+            out.extend_from_slice(text.as_bytes());
         }
     }
 }

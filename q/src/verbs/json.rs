@@ -2,14 +2,20 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::verbs::format;
+use crate::verbs::{decimal, digits, format, spell};
 use columns::kernel::blocks;
+use columns::kernel::num::Num;
 use columns::sys::budget::{self, BLOCK};
-use columns::table::symbol::{intern, text};
-use columns::table::{Items, Sym, Value, Vector};
+use columns::table::symbol::text;
+use columns::table::{Items, Table, Value, Vector};
+
+mod read;
+
+pub(crate) use read::from_json;
+
+type Done = std::result::Result<(), QError>;
 
 /// `.j.j x`: a value as JSON.
 pub(crate) fn to_json(context: &mut Context, x: Value) -> Result {
@@ -51,40 +57,138 @@ fn finite(context: &mut Context, x: &Value) -> Result {
     })
 }
 
+/// Whether a byte stands for itself between quotes.
+fn is_plain(c: u8) -> bool {
+    !matches!(c, b'"' | b'\\' | 0..=31)
+}
+
 fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    for (i, c) in bytes.iter().enumerate() {
-        if i.is_multiple_of(BLOCK) && budget::spend(bytes.len().min(BLOCK)) {
+    for block in bytes.chunks(BLOCK) {
+        if budget::spend(block.len()) {
             break;
         }
-        match c {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *c]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            0..=31 => out.extend_from_slice(format!("\\u{c:04x}").as_bytes()),
-            c => out.push(*c),
+        let mut rest = block;
+        while let Some(at) = rest.iter().position(|c| !is_plain(*c)) {
+            let (plain, from) = rest.split_at(at);
+            out.extend_from_slice(plain);
+            match from.first().copied().unwrap_or(0) {
+                c @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', c]),
+                b'\n' => out.extend_from_slice(b"\\n"),
+                b'\r' => out.extend_from_slice(b"\\r"),
+                b'\t' => out.extend_from_slice(b"\\t"),
+                0x08 => out.extend_from_slice(b"\\b"),
+                0x0c => out.extend_from_slice(b"\\f"),
+                c => out.extend_from_slice(format!("\\u{c:04x}").as_bytes()),
+            }
+            rest = from.get(1..).unwrap_or_default();
         }
+        out.extend_from_slice(rest);
     }
     out.push(b'"');
 }
 
-fn list(context: &mut Context, items: &[Value], between: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), QError> {
+/// Writes the items of a vector as an array.
+fn array(context: &mut Context, items: &Items, out: &mut Vec<u8>) -> Done {
+    let precision = context.host.console().precision;
     out.push(b'[');
-    for (i, item) in items.iter().enumerate() {
-        if i > 0 {
-            out.extend_from_slice(between);
+    for row in 0..items.len() {
+        if row > 0 {
+            out.push(b',');
         }
         context.tick()?;
-        write(context, item, out)?;
+        if row.is_multiple_of(RESERVED_ROWS) {
+            context.reserve(out.len())?;
+        }
+        item(context, items, row, precision, out)?;
     }
     out.push(b']');
-    Ok(())
+    context.reserve(out.len())
 }
 
-fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> std::result::Result<(), QError> {
+/// Rows written between two looks at whether the text may become twice as long.
+const RESERVED_ROWS: usize = 1024;
+
+/// Writes a table as an array of objects.
+fn table(context: &mut Context, table: &Table, out: &mut Vec<u8>) -> Done {
+    let precision = context.host.console().precision;
+    let mut keys = Vec::with_capacity(table.names.len());
+    for (at, name) in table.names.iter().enumerate() {
+        let mut key = if at > 0 { b",".to_vec() } else { Vec::new() };
+        quoted(text(*name), &mut key);
+        key.push(b':');
+        keys.push(key);
+    }
+    out.push(b'[');
+    for row in 0..table.count() {
+        if row > 0 {
+            out.extend_from_slice(b",\n ");
+        }
+        context.tick()?;
+        if row.is_multiple_of(RESERVED_ROWS) {
+            context.reserve(out.len())?;
+        }
+        out.push(b'{');
+        for (key, column) in keys.iter().zip(&table.columns) {
+            out.extend_from_slice(key);
+            item(context, &column.items, row, precision, out)?;
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
+    context.reserve(out.len())
+}
+
+/// Writes an item of a vector as its atom is written.
+fn item(context: &mut Context, items: &Items, row: usize, precision: u8, out: &mut Vec<u8>) -> Done {
+    let is_done = match items {
+        Items::List(l) => {
+            return match l.get(row) {
+                Some(Value::Vector(Vector { items: Items::Char(text), .. })) => {
+                    quoted(text, out);
+                    context.reserve(text.len())
+                }
+                Some(other) => write(context, other, out),
+                None => Ok(()),
+            };
+        }
+        Items::Long(v) => v.get(row).filter(|long| is_usual(**long)).map(|long| digits::whole(*long, out)),
+        Items::Int(v) => v.get(row).filter(|int| is_usual(**int)).map(|int| digits::whole(i64::from(*int), out)),
+        Items::Float(v) => v.get(row).filter(|f| f.is_finite()).map(|f| decimal::put(*f, precision, out)),
+        Items::Sym(v) | Items::Enum(_, v) => v.get(row).map(|symbol| quoted(text(*symbol), out)),
+        Items::Date(_) | Items::Timestamp(_) => {
+            out.push(b'"');
+            let start = out.len();
+            spell::cell(items, row, 17, out)?;
+            dashed(out, start);
+            out.push(b'"');
+            Some(())
+        }
+        Items::Time(_) | Items::Timespan(_) | Items::Minute(_) | Items::Second(_) => {
+            out.push(b'"');
+            spell::cell(items, row, 17, out)?;
+            out.push(b'"');
+            Some(())
+        }
+        _ => None,
+    };
+    match is_done {
+        Some(()) => Ok(()),
+        None => write(context, &items.get(row), out),
+    }
+}
+
+/// Whether an integer is neither null nor infinite.
+fn is_usual<T: Num + PartialEq>(number: T) -> bool {
+    number != T::NULL && number != T::INFINITY && number != T::NEGATIVE_INFINITY
+}
+
+/// ISO 8601 dates have dashes.
+fn dashed(out: &mut [u8], start: usize) {
+    out.iter_mut().skip(start).take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
+}
+
+fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> Done {
     context.enter()?;
     match x {
         Value::Null => out.extend_from_slice(b"null"),
@@ -103,18 +207,11 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> std::result::Re
         }
         Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_) | Value::Month(_) => {
             let mut spelled = format::cell(x, 17)?;
-            // ISO 8601 dates have dashes.
-            spelled.iter_mut().take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
+            dashed(&mut spelled, 0);
             quoted(&spelled, out);
         }
-        Value::Vector(_) => {
-            let items = limits::items(x)?;
-            list(context, &items, b",", out)?;
-        }
-        Value::Table(_) => {
-            let rows = limits::items(x)?;
-            list(context, &rows, b",\n ", out)?;
-        }
+        Value::Vector(v) => array(context, &v.items, out)?,
+        Value::Table(t) => table(context, t, out)?,
         Value::Dict(d) if d.keyed().is_some() => {
             let flat = crate::verbs::rows::unkey(x)?;
             write(context, &flat, out)?;
@@ -152,184 +249,4 @@ fn number(x: &Value, precision: u8) -> Vec<u8> {
     }
     let negative = x.as_float().is_some_and(|f| f < 0.0);
     if negative { b"-inf".to_vec() } else { b"inf".to_vec() }
-}
-
-/// `.j.k x`: parses JSON text; a list of lines is joined first.
-pub(crate) fn from_json(_: &mut Context, x: Value) -> Result {
-    let joined;
-    let bytes = match x.as_text() {
-        Some(text) => text,
-        None => {
-            let mut all = Vec::new();
-            for line in limits::items(&x)? {
-                all.extend_from_slice(line.as_text().ok_or_else(type_error)?);
-                all.push(b'\n');
-            }
-            joined = all;
-            &joined
-        }
-    };
-    let mut reader = Reader { bytes, at: 0 };
-    let value = reader.value()?;
-    reader.space();
-    if reader.at < bytes.len() {
-        return Err(reader.wrong());
-    }
-    Ok(value)
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn wrong(&self) -> QError {
-        QError::with("type", format!("not JSON at {}", self.at))
-    }
-
-    fn peek(&self) -> u8 {
-        self.bytes.get(self.at).copied().unwrap_or(0)
-    }
-
-    fn space(&mut self) {
-        while self.peek().is_ascii_whitespace() {
-            self.at += 1;
-            if self.at.is_multiple_of(BLOCK) && budget::spend(BLOCK) {
-                break;
-            }
-        }
-    }
-
-    fn word(&mut self, word: &[u8], value: Value) -> Result {
-        if self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
-            self.at += word.len();
-            return Ok(value);
-        }
-        Err(self.wrong())
-    }
-
-    fn value(&mut self) -> Result {
-        limits::step()?;
-        self.space();
-        match self.peek() {
-            b'{' => self.object(),
-            b'[' => self.array(),
-            b'"' => self.string().map(Value::chars),
-            b't' => self.word(b"true", Value::Bool(true)),
-            b'f' => self.word(b"false", Value::Bool(false)),
-            b'n' => self.word(b"null", Value::Float(f64::NAN)),
-            _ => self.number(),
-        }
-    }
-
-    fn number(&mut self) -> Result {
-        let start = self.at;
-        while matches!(self.peek(), b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E') {
-            self.at += 1;
-        }
-        let digits = self.bytes.get(start..self.at).and_then(|d| std::str::from_utf8(d).ok());
-        digits.and_then(|d| d.parse().ok()).map(Value::Float).ok_or_else(|| self.wrong())
-    }
-
-    fn code_unit(&mut self) -> std::result::Result<u32, QError> {
-        let digits = self.bytes.get(self.at..self.at + 4).and_then(|d| std::str::from_utf8(d).ok());
-        let unit = digits.and_then(|d| u32::from_str_radix(d, 16).ok()).ok_or_else(|| self.wrong())?;
-        self.at += 4;
-        Ok(unit)
-    }
-
-    fn string(&mut self) -> std::result::Result<Vec<u8>, QError> {
-        let mut out = Vec::new();
-        self.at += 1;
-        loop {
-            let c = *self.bytes.get(self.at).ok_or_else(|| self.wrong())?;
-            self.at += 1;
-            if out.len() % BLOCK == BLOCK - 1 {
-                limits::check()?;
-                limits::room(out.len().saturating_mul(2))?;
-            }
-            match c {
-                b'"' => return Ok(out),
-                b'\\' => {
-                    let escape = self.peek();
-                    self.at += 1;
-                    match escape {
-                        b'n' => out.push(b'\n'),
-                        b't' => out.push(b'\t'),
-                        b'r' => out.push(b'\r'),
-                        b'b' => out.push(8),
-                        b'f' => out.push(12),
-                        b'u' => {
-                            let mut code = self.code_unit()?;
-                            if (0xd800..0xdc00).contains(&code) && self.bytes.get(self.at..self.at + 2) == Some(b"\\u")
-                            {
-                                self.at += 2;
-                                let low = self.code_unit()?;
-                                code = 0x10000 + ((code - 0xd800) << 10) + (low & 0x3ff);
-                            }
-                            let c = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-                            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                        }
-                        other => out.push(other),
-                    }
-                }
-                c => out.push(c),
-            }
-        }
-    }
-
-    fn array(&mut self) -> Result {
-        let mut items = Vec::new();
-        self.at += 1;
-        self.space();
-        if self.peek() == b']' {
-            self.at += 1;
-            return Ok(Value::empty());
-        }
-        loop {
-            items.push(self.value()?);
-            self.space();
-            self.at += 1;
-            match self.bytes.get(self.at - 1) {
-                Some(b',') => {}
-                Some(b']') => break,
-                _ => return Err(self.wrong()),
-            }
-        }
-        // Nulls among booleans or strings stay generic nulls; among numbers they are float nulls already.
-        Ok(Value::collapse(items))
-    }
-
-    fn object(&mut self) -> Result {
-        let (mut names, mut values): (Vec<Sym>, Vec<Value>) = (Vec::new(), Vec::new());
-        self.at += 1;
-        self.space();
-        if self.peek() == b'}' {
-            self.at += 1;
-            return Ok(Value::dict(Value::symbols(names), Value::empty()));
-        }
-        loop {
-            self.space();
-            if self.peek() != b'"' {
-                return Err(self.wrong());
-            }
-            let name = self.string()?;
-            names.push(intern(&name).map_err(QError::from)?);
-            self.space();
-            if self.peek() != b':' {
-                return Err(self.wrong());
-            }
-            self.at += 1;
-            values.push(self.value()?);
-            self.space();
-            self.at += 1;
-            match self.bytes.get(self.at - 1) {
-                Some(b',') => {}
-                Some(b'}') => break,
-                _ => return Err(self.wrong()),
-            }
-        }
-        Ok(Value::dict(Value::symbols(names), Value::collapse(values)))
-    }
 }

@@ -2,48 +2,125 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::settings::precision;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::verbs::format;
+use crate::verbs::{format, spell};
+use columns::sys::shared::Shared;
 use columns::table::symbol::text;
 use columns::table::{Items, Value, Vector};
 
-/// Appends a field, quoted if it contains the delimiter or a newline; quotes in it are doubled only then.
-fn field(bytes: &[u8], delimiter: &[u8], out: &mut Vec<u8>) {
+/// Quotes the field at the end of a line if it contains the delimiter or a newline; quotes in it are doubled only then.
+fn quote(line: &mut Vec<u8>, start: usize, delimiter: &[u8]) {
+    let bytes = line.get(start..).unwrap_or_default();
     let has_delimiter = match delimiter {
         [] => false,
         [one] => bytes.contains(one),
         several => bytes.windows(several.len()).any(|w| w == several),
     };
     if !has_delimiter && !bytes.contains(&b'\n') {
-        out.extend_from_slice(bytes);
         return;
     }
-    out.push(b'"');
-    for c in bytes {
-        if *c == b'"' {
-            out.push(b'"');
+    let plain = line.split_off(start);
+    line.push(b'"');
+    for c in plain {
+        if c == b'"' {
+            line.push(b'"');
         }
-        out.push(*c);
+        line.push(c);
     }
-    out.push(b'"');
+    line.push(b'"');
 }
 
-/// Formats a cell: dates with dashes, everything else as `string` does.
-fn cell(item: &Value) -> std::result::Result<Vec<u8>, QError> {
-    Ok(match item {
-        Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_) => {
-            let mut spelled = format::string(item)?;
-            spelled.iter_mut().take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
-            spelled
-        }
+/// Appends an item of a list as `string` spells it.
+fn listed(item: &Value, precision: u8, line: &mut Vec<u8>) -> std::result::Result<(), QError> {
+    match item {
         Value::Func(_) | Value::Dict(_) | Value::Table(_) => return Err(type_error()),
         other => match other.as_text() {
-            Some(text) => text.to_vec(),
-            None if other.is_atom() || matches!(other, Value::Null) => format::string(other)?,
+            Some(text) => line.extend_from_slice(text),
+            None if other.is_atom() || matches!(other, Value::Null) => {
+                line.extend_from_slice(&format::cell(other, precision)?);
+            }
             None => return Err(type_error()),
         },
-    })
+    }
+    Ok(())
+}
+
+/// A column, and what its fields need.
+struct Column<'a> {
+    items: &'a Items,
+    /// The fields may contain the delimiter or a newline.
+    may_quote: bool,
+}
+
+impl Column<'_> {
+    fn of<'a>(column: &'a Vector, delimiter: &[u8]) -> Column<'a> {
+        let items = &column.items;
+        let is_text = matches!(items, Items::List(_) | Items::Sym(_) | Items::Enum(..) | Items::Char(_));
+        // Numbers and times consist of these.
+        let is_in_numbers = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b':' | b'-' | b'+');
+        Column { items, may_quote: is_text || delimiter.iter().any(is_in_numbers) }
+    }
+
+    /// Appends the field of a row: dates with dashes, everything else as `string` does.
+    fn field(
+        &self,
+        row: usize,
+        delimiter: &[u8],
+        precision: u8,
+        line: &mut Vec<u8>,
+    ) -> std::result::Result<(), QError> {
+        let start = line.len();
+        let mut has_date = matches!(self.items, Items::Date(_) | Items::Timestamp(_) | Items::Datetime(_));
+        match self.items {
+            Items::List(l) => {
+                let item = l.get(row).unwrap_or(&Value::Null);
+                has_date = matches!(item, Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_));
+                listed(item, precision, line)?;
+            }
+            items => spell::cell(items, row, precision, line)?,
+        }
+        if has_date {
+            line.iter_mut().skip(start).take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
+        }
+        if self.may_quote {
+            quote(line, start, delimiter);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the parts that lines are cut out of. A line that is kept keeps its part.
+const PART_BYTES: usize = 1 << 16;
+
+/// Lines that are written one after the other.
+struct Lines {
+    part: Vec<u8>,
+    /// Where the lines in `part` end.
+    ends: Vec<usize>,
+    lines: Vec<Value>,
+}
+
+impl Lines {
+    /// Ends the line at the end of `part`.
+    fn end(&mut self) {
+        self.ends.push(self.part.len());
+        if self.part.len() >= PART_BYTES {
+            self.cut();
+        }
+    }
+
+    /// Makes lines of the part.
+    fn cut(&mut self) {
+        let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART_BYTES + PART_BYTES / 8));
+        let part = Shared::from(part);
+        let mut start = 0;
+        for end in self.ends.drain(..) {
+            self.lines.push(Vector::from(Items::Char(part.cut(start..end))).into());
+            start = end;
+        }
+    }
 }
 
 /// `delimiter 0: columns`: one line per row; a table's first line holds the column names.
@@ -60,28 +137,30 @@ pub(super) fn prepare(context: &mut Context, delimiter: &[u8], y: &Value) -> Res
     if columns.iter().any(|c| c.len() != rows) {
         return Err(QError::named("length"));
     }
-    let mut out = crate::runtime::limits::list(rows + 1)?;
+    let mut out = Lines { part: Vec::new(), ends: Vec::new(), lines: crate::runtime::limits::list(rows + 1)? };
     if let Some(names) = names {
-        let mut line = Vec::new();
         for (i, name) in names.iter().enumerate() {
             if i > 0 {
-                line.extend_from_slice(delimiter);
+                out.part.extend_from_slice(delimiter);
             }
-            field(name, delimiter, &mut line);
+            let start = out.part.len();
+            out.part.extend_from_slice(name);
+            quote(&mut out.part, start, delimiter);
         }
-        out.push(Value::chars(line));
+        out.end();
     }
-    let mut line: Vec<u8> = Vec::new();
+    let precision = precision();
+    let columns: Vec<Column> = columns.iter().map(|column| Column::of(column, delimiter)).collect();
     for row in 0..rows {
         context.tick()?;
-        line.clear();
         for (i, column) in columns.iter().enumerate() {
             if i > 0 {
-                line.extend_from_slice(delimiter);
+                out.part.extend_from_slice(delimiter);
             }
-            field(&cell(&column.items.get(row))?, delimiter, &mut line);
+            column.field(row, delimiter, precision, &mut out.part)?;
         }
-        out.push(Value::chars(&line[..]));
+        out.end();
     }
-    Ok(Value::list(out))
+    out.cut();
+    Ok(Value::list(out.lines))
 }
