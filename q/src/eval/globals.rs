@@ -96,7 +96,7 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
 /// `` `.my. `` is the item of a namespace whose name is empty, the generic null.
 fn nameless(context: &mut Context, written: &[u8]) -> Option<Value> {
     let space = written.strip_suffix(b".").filter(|space| space.len() > 1)?;
-    let space = columns::table::symbol::find(space)?;
+    let space = crate::runtime::values::symbol(space).ok()?;
     context.namespace(space).map(|_| Value::Null)
 }
 

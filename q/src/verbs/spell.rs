@@ -79,7 +79,7 @@ fn usual(items: &Items, row: usize, precision: u8, out: &mut Vec<u8>) -> bool {
             _ => return false,
         },
         Items::Real(s) => match item!(s) {
-            f if f.is_finite() && precision > 0 => decimal::put(f64::from(f), precision.min(9), out),
+            f if f.is_finite() => decimal::put(f64::from(f), precision, out),
             _ => return false,
         },
         Items::Sym(s) | Items::Enum(_, s) => out.extend_from_slice(text(item!(s))),
