@@ -5,7 +5,7 @@
 //! [`BLOCK`] items, so at most twice as many lie between two looks, whichever loops they were in. [`meter`] shows it.
 
 use super::{allocated, clock, interrupt, stack};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Exceeded bound that ended the work.
@@ -16,8 +16,6 @@ pub enum Over {
     Depth,
     /// Ctrl-C, or the evaluation's [`interrupt::Cancel`].
     Interrupt,
-    /// Items could not be read: [`lost`] has the reason.
-    Lost,
 }
 
 /// What the evaluations of a thread have reported since [`reset_meter`].
@@ -52,8 +50,6 @@ thread_local! {
     static BUDGET: Cell<Budget> = const { Cell::new(UNBOUNDED) };
     /// Items since the last look at the limits.
     static SPENT: Cell<usize> = const { Cell::new(0) };
-    /// Name and reason of the error of reading.
-    static LOST: RefCell<Option<(Vec<u8>, String)>> = const { RefCell::new(None) };
     static METER: Cell<Meter> = const { Cell::new(Meter { items: 0, looks: 0, longest: 0 }) };
 }
 
@@ -163,26 +159,6 @@ pub fn take() -> Option<Over> {
         BUDGET.set(Budget { over: None, ..BUDGET.get() });
     }
     over
-}
-
-/// Reports that items could not be read, with the name of the error and its reason. The first report counts, and only within
-/// an evaluation.
-pub fn lose(name: &[u8], reason: String) {
-    let budget = BUDGET.get();
-    if budget.is_open && budget.over.is_none() {
-        LOST.set(Some((name.to_vec(), reason)));
-        BUDGET.set(Budget { over: Some(Over::Lost), ..budget });
-    }
-}
-
-/// Whether a bound was exceeded, or items were lost, and nobody has read that yet.
-pub fn is_marked() -> bool {
-    BUDGET.get().over.is_some()
-}
-
-/// Returns name and reason of the error of reading that [`take`] has returned.
-pub fn lost() -> Option<(Vec<u8>, String)> {
-    LOST.take()
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! Slices that are cheap to clone and to cut, over a vector, a mapped column or items that are read when they are first used.
+//! Slices that are cheap to clone and to cut, over a vector or a mapped column.
 
-use super::owned::Owned;
 use super::region::{Pod, Range};
 use super::stack;
-use super::stored::{Source, Stored};
 use std::any::Any;
 use std::cell::RefCell;
 use std::mem::{needs_drop, replace};
@@ -109,18 +107,29 @@ impl<T> Deref for Held<T> {
 /// An immutable slice that shares ownership of its memory.
 pub struct Shared<T: 'static> {
     owner: Owner<T>,
-    /// Null for stored items.
     start: *const T,
     len: usize,
 }
 
 /// Owner of the memory, with the nesting depth of the slice: reading the depth must not visit the items.
-enum Owner<T: 'static> {
+enum Owner<T> {
     Vector(Arc<Owned<T>>, u16),
     Mapped(Arc<Range>, u16),
-    Stored(Arc<Stored<T>>, u16),
     /// Moved out by `drop` or `into_vec`.
     Gone,
+}
+
+/// A vector, with what was built over its items.
+struct Owned<T> {
+    items: Vec<T>,
+    /// An index over the first items. Lives until they change other than by growing.
+    index: Mutex<Option<Box<dyn Any + Send + Sync>>>,
+}
+
+impl<T> From<Vec<T>> for Owned<T> {
+    fn from(items: Vec<T>) -> Owned<T> {
+        Owned { items, index: Mutex::default() }
+    }
 }
 
 thread_local! {
@@ -162,7 +171,6 @@ impl<T: 'static> Clone for Shared<T> {
         let owner = match &self.owner {
             Owner::Vector(v, depth) => Owner::Vector(Arc::clone(v), *depth),
             Owner::Mapped(r, depth) => Owner::Mapped(Arc::clone(r), *depth),
-            Owner::Stored(s, depth) => Owner::Stored(Arc::clone(s), *depth),
             Owner::Gone => Owner::Gone,
         };
         Shared { owner, start: self.start, len: self.len }
@@ -171,12 +179,8 @@ impl<T: 'static> Clone for Shared<T> {
 
 impl<T: 'static> Deref for Shared<T> {
     type Target = [T];
-    #[inline]
     fn deref(&self) -> &[T] {
-        if self.start.is_null() {
-            return self.stored_items();
-        }
-        // SAFETY: not stored items, so `start..start+len` lies in memory that `owner` keeps alive, initialised, and unchanged while shared.
+        // SAFETY: `start..start+len` lies in memory that `owner` keeps alive, initialised, and unchanged while shared.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }
@@ -219,51 +223,10 @@ impl<T: 'static> Shared<T> {
         Shared { start, len, owner: Owner::Vector(Arc::new(items.into()), depth) }
     }
 
-    /// Makes a slice of stored items. They nest at most `depth` levels, themselves included.
-    pub fn stored(source: Box<dyn Source<T>>, count: usize, depth: u16) -> Shared<T> {
-        let owner = Owner::Stored(Arc::new(Stored::new(source, count)), depth);
-        Shared { owner, start: std::ptr::null(), len: count }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn stored_items(&self) -> &[T] {
-        if let Owner::Stored(items, _) = &self.owner { items.items() } else { &[] }
-    }
-
-    /// Number of items, which are not read for it.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Whether the items are stored, and not read yet.
-    pub fn is_unread(&self) -> bool {
-        matches!(&self.owner, Owner::Stored(items, _) if items.is_unread())
-    }
-
-    /// Items of these rows, which ascend, of a slice that is not read for them. `None` if it has been read, or is better read.
-    pub fn picked(&self, rows: &[u32]) -> Option<Vec<T>> {
-        if let Owner::Stored(items, _) = &self.owner { items.picked(rows) } else { None }
-    }
-
-    /// Address that equal slices of the same memory share. The items are not read for it.
-    pub fn place(&self) -> *const u8 {
-        match &self.owner {
-            Owner::Stored(items, _) => Arc::as_ptr(items).cast(),
-            _ => self.start.cast(),
-        }
-    }
-
     /// Nesting depth of this slice, or of the one it was cut from: 0 if the items cannot nest, else one more than the deepest item.
     pub fn depth(&self) -> u16 {
         match &self.owner {
-            Owner::Vector(_, depth) | Owner::Mapped(_, depth) | Owner::Stored(_, depth) => *depth,
+            Owner::Vector(_, depth) | Owner::Mapped(_, depth) => *depth,
             Owner::Gone => 0,
         }
     }
@@ -273,7 +236,6 @@ impl<T: 'static> Shared<T> {
         match &self.owner {
             Owner::Vector(items, _) => Arc::strong_count(items),
             Owner::Mapped(range, _) => Arc::strong_count(range),
-            Owner::Stored(items, _) => Arc::strong_count(items),
             Owner::Gone => 0,
         }
     }
@@ -281,11 +243,6 @@ impl<T: 'static> Shared<T> {
     /// Returns the items of `rows`, without a copy. Clips rows past the end.
     pub fn cut(&self, rows: Rows<usize>) -> Shared<T> {
         let from = rows.start.min(self.len);
-        if let Owner::Stored(items, depth) = &self.owner {
-            let to = rows.end.clamp(from, self.len);
-            let owner = Owner::Stored(Arc::new(items.cut(from..to)), *depth);
-            return Shared { owner, start: self.start, len: to - from };
-        }
         let mut part = self.clone();
         // SAFETY: `from <= len`, so the pointer stays inside, or one past, the same items.
         part.start = unsafe { part.start.add(from) };
@@ -324,11 +281,7 @@ impl<T: Nests + 'static> Shared<T> {
 
     /// As [`Shared::indexed`], for a vector that may be shared. Returns `None` also while another thread uses the index.
     pub fn with_index<I: Any + Default + Send + Sync, R>(&self, look: impl FnOnce(&[T], &mut I) -> R) -> Option<R> {
-        let owned = match &self.owner {
-            Owner::Vector(owned, _) => owned,
-            Owner::Stored(items, _) => items.owned()?,
-            Owner::Mapped(..) | Owner::Gone => return None,
-        };
+        let Owner::Vector(owned, _) = &self.owner else { return None };
         let mut index = owned.index.try_lock().ok().filter(|_| owned.items.len() == self.len)?;
         if !index.as_ref().is_some_and(|index| index.is::<I>()) {
             *index = Some(Box::<I>::default());

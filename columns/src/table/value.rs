@@ -366,7 +366,7 @@ impl Value {
     /// keeps as a list of its rows.
     pub fn of_column(column: Vector) -> Value {
         match &column.items {
-            Items::List(l) if matches!(l.cut(0..1).first(), Some(Value::Dict(_))) => Value::collapse(l.to_vec()),
+            Items::List(l) if matches!(l.first(), Some(Value::Dict(_))) => Value::collapse(l.to_vec()),
             _ => column.into(),
         }
     }

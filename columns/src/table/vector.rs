@@ -238,39 +238,20 @@ impl Items {
 
     /// Bytes of the items, without the memory that the items of a list own.
     pub fn held_bytes(&self) -> usize {
-        fn of<T>(items: &Shared<T>) -> usize {
-            items.len().saturating_mul(size_of::<T>())
+        fn of<T>(items: &[T]) -> usize {
+            size_of_val(items)
         }
         on_shared!(self, s => of(s))
     }
 
-    /// Whether the items are in a file, and not read yet. Such items hold no function.
-    pub fn is_unread(&self) -> bool {
-        on_shared!(self, s => s.is_unread())
-    }
-
-    /// As [`Items::gather`], of items that are not read for it; `None` if they have been, or are better read.
-    pub fn picked(&self, rows: &[u32]) -> Option<Items> {
-        fn pick<T: Element>(number: i8, s: &Shared<T>, rows: &[u32]) -> Option<Items> {
-            Some(T::wrap(number, s.picked(rows)?.into()))
-        }
-        match self {
-            Items::List(s) => Some(Items::collapse(s.picked(rows)?).unwrap_or_else(|items| Items::List(items.into()))),
-            Items::Enum(domain, s) => Some(Items::Enum(*domain, s.picked(rows)?.into())),
-            Items::Link(domain, s) => Some(Items::Link(*domain, s.picked(rows)?.into())),
-            simple => {
-                let number = simple.type_number();
-                on_shared!(simple, s => pick(number, s, rows))
-            }
-        }
-    }
-
     /// Bytes of a serialised item; of lists and symbols, the minimum.
     pub fn wire_bytes(&self) -> usize {
-        match self {
-            Items::Bool(_) | Items::Byte(_) | Items::Char(_) | Items::Sym(_) | Items::Enum(..) => 1,
-            Items::List(_) => 2,
-            simple => simple.held_bytes().checked_div(simple.len()).unwrap_or(2),
+        match self.raw() {
+            Raw::U8(_) | Raw::Sym(_) => 1,
+            Raw::List(_) | Raw::I16(_) => 2,
+            Raw::I32(_) | Raw::F32(_) => 4,
+            Raw::I64(_) | Raw::F64(_) => 8,
+            Raw::Guid(_) => 16,
         }
     }
 
@@ -297,12 +278,6 @@ impl Items {
 
     /// Returns the item at `index`; past the end, the null of the type (for a general list, of its first item's type).
     pub fn get(&self, index: usize) -> Value {
-        /// An item of fewer that are not read yet is read with the others.
-        const FEW: usize = 1024;
-        if self.is_unread() && self.len() > FEW {
-            let is_inside = index < self.len();
-            return if is_inside { self.cut(index, index.saturating_add(1)).get(0) } else { self.missing() };
-        }
         macro_rules! at {
             ($s:ident, $variant:ident) => {
                 $s.get(index).map(|v| Value::$variant(v.clone()))
@@ -337,7 +312,6 @@ impl Items {
     /// Value that an item past the end reads as.
     pub fn missing(&self) -> Value {
         match self {
-            Items::List(s) if s.is_unread() => s.cut(0..1).first().map_or_else(Value::empty, null_like),
             Items::List(s) => s.first().map_or_else(Value::empty, null_like),
             Items::Enum(domain, _) => Value::Enum(*domain, Sym::NULL),
             Items::Link(domain, _) => Value::Link(*domain, i64::NULL),
@@ -401,7 +375,7 @@ impl Items {
 
     /// Returns whether both have the same type, memory and length.
     pub fn is_same_memory(&self, other: &Items) -> bool {
-        let place = |items: &Items| on_shared!(items, s => (s.place(), s.len()));
+        let place = |items: &Items| on_shared!(items, s => (s.as_ptr().cast::<u8>(), s.len()));
         self.type_number() == other.type_number() && place(self) == place(other)
     }
 

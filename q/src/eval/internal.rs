@@ -3,7 +3,6 @@
 use crate::runtime::console::Console;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::limits::settled;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::ast::Kind;
@@ -165,7 +164,7 @@ pub(crate) fn at(context: &mut Context, mut a: Vec<Value>) -> Result {
         3 if a.first().is_some_and(is_called) => {
             let (handler, x) = (a.remove(2), a.remove(1));
             let f = a.remove(0);
-            context.trapping(|context| settled(context.call1(&f, x))).or_else(|error| rescue(context, &handler, error))
+            context.trapping(|context| context.call1(&f, x)).or_else(|error| rescue(context, &handler, error))
         }
         n @ (3 | 4) => {
             let value = if n == 4 { Some(a.remove(3)) } else { None };
@@ -208,7 +207,7 @@ pub(crate) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
             let f = a.remove(0);
             let arguments = path(&arguments).into_iter().map(Some).collect();
             context
-                .trapping(|context| settled(context.apply_holes(&f, arguments)))
+                .trapping(|context| context.apply_holes(&f, arguments))
                 .or_else(|error| rescue(context, &handler, error))
         }
         n @ (3 | 4) => {

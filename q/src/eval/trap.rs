@@ -2,7 +2,6 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, Place, QError};
-use crate::runtime::limits::settled;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
@@ -39,7 +38,7 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
 fn trapped(context: &mut Context, mut a: Vec<Value>, trap: &str, spread: bool) -> Result {
     let (Some(handler), Some(argument), Some(f)) = (a.pop(), a.pop(), a.pop()) else { return Err(type_error()) };
     let arguments = if spread { argument.items() } else { vec![argument] };
-    context.trapping(|context| settled(context.apply(&f, arguments))).or_else(|error| {
+    context.trapping(|context| context.apply(&f, arguments)).or_else(|error| {
         if crate::runtime::host::is_limit(&error) {
             return Err(error);
         }

@@ -9,7 +9,7 @@ use crate::syntax::{parse, resolve};
 use crate::verbs::above::Evaluate;
 use columns::table::function::{Function, Lambda};
 use columns::table::symbol::text;
-use columns::table::{Attr, Items, Sym, Value, Vector};
+use columns::table::{Attr, Items, Raw, Sym, Value, Vector};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Compiled form of a view.
@@ -30,7 +30,20 @@ struct Last {
 /// Whether two values share the same storage; their items are not compared.
 pub(crate) fn identical(x: &Value, y: &Value) -> bool {
     match (x, y) {
-        (Value::Vector(a), Value::Vector(b)) => a.items.is_same_memory(&b.items),
+        (Value::Vector(a), Value::Vector(b)) => {
+            let place = |v: &Vector| match v.items.raw() {
+                Raw::List(s) => (s.as_ptr() as usize, s.len()),
+                Raw::U8(s) => (s.as_ptr() as usize, s.len()),
+                Raw::Guid(s) => (s.as_ptr() as usize, s.len()),
+                Raw::I16(s) => (s.as_ptr() as usize, s.len()),
+                Raw::I32(s) => (s.as_ptr() as usize, s.len()),
+                Raw::I64(s) => (s.as_ptr() as usize, s.len()),
+                Raw::F32(s) => (s.as_ptr() as usize, s.len()),
+                Raw::F64(s) => (s.as_ptr() as usize, s.len()),
+                Raw::Sym(s) => (s.as_ptr() as usize, s.len()),
+            };
+            a.items.type_number() == b.items.type_number() && place(a) == place(b)
+        }
         (Value::Dict(a), Value::Dict(b)) => a.ptr_eq(b),
         (Value::Table(a), Value::Table(b)) => Arc::ptr_eq(a, b),
         (Value::Func(a), Value::Func(b)) => a.ptr_eq(b),

@@ -99,12 +99,10 @@ fn symbol(name: &[u8]) -> Result<Sym, QError> {
 ///
 /// # Errors
 /// `limit` for nesting deeper than readers of the format accept; `length` for a keyed table without value columns; `type` for a table on
-/// disk; `stop`, `wsfull` and `stack` at the limits of the evaluation; those of reading a column. The writer records other failures (a symbol
-/// with a NUL, more than 2147483647 items).
+/// disk; `stop`, `wsfull` and `stack` at the limits of the evaluation. The writer records other failures (a symbol with a NUL, more than
+/// 2147483647 items).
 pub fn to_wire(value: &Value, out: &mut Writer<'_>) -> Result<(), QError> {
-    put(value, out, 0)?;
-    // Items that could not be read must not be sent.
-    limits::settle()
+    put(value, out, 0)
 }
 
 /// Reserves bytes, charged to the memory budget of the current evaluation.

@@ -26,8 +26,6 @@ impl Size {
 
     fn of_vector(v: &Vector) -> Size {
         match &v.items {
-            // What is in them is not read for it.
-            Items::List(list) if list.is_unread() => Size { listed: list.len(), ..Size::default() },
             Items::List(list) => {
                 let inner = list.iter().map(|item| match item {
                     Value::Vector(Vector { items: Items::List(l), .. }) => Size { listed: l.len(), ..Size::default() },

@@ -33,9 +33,6 @@ fn pick<T: Element + Copy + Send + Sync>(
 /// # Errors
 /// Those of the allowance.
 pub(crate) fn items(allowance: &Allowance, items: &Items, rows: &[u32]) -> Result<Items, QError> {
-    if let Some(picked) = items.picked(rows) {
-        return Ok(picked);
-    }
     let number = items.type_number();
     if rows.len() < MANY_ROWS || matches!(items, Items::List(_) | Items::Enum(..) | Items::Link(..)) {
         return Ok(items.gather(rows));

@@ -235,12 +235,10 @@ fn holds(value: &Value, looks: &mut usize, is_it: &dyn Fn(&Function) -> bool) ->
     }
     match value {
         Value::Func(function) => is_it(function),
-        // Files of lists that are read later hold no function.
-        Value::Vector(Vector { items, .. }) if items.is_unread() => false,
         Value::Vector(Vector { items: Items::List(items), .. }) => items.iter().any(|item| holds(item, looks, is_it)),
         Value::Dict(d) => holds(&d.keys, looks, is_it) || holds(&d.values, looks, is_it),
         Value::Table(t) => t.columns.iter().any(|column| match &column.items {
-            Items::List(items) if !items.is_unread() => items.iter().any(|item| holds(item, looks, is_it)),
+            Items::List(items) => items.iter().any(|item| holds(item, looks, is_it)),
             _ => false,
         }),
         _ => false,

@@ -114,8 +114,8 @@ impl Style {
 fn lines(value: &Value, most: usize, style: Style) -> Lines {
     match value {
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
-            // Of a list that is not read yet, what is shown.
-            list_lines(&l.cut(0..most), style)
+            let shown = l.get(..most.min(l.len())).unwrap_or_default();
+            list_lines(shown, style)
         }
         Value::Dict(d) => match (&d.keys, &d.values) {
             (Value::Table(k), Value::Table(v)) => {
@@ -296,7 +296,10 @@ fn join_columns_within(columns: Vec<Lines>, rows: usize, most: usize) -> Lines {
 fn column(values: &Value, most: usize, style: Style) -> Lines {
     let count = values.count().min(most);
     match values {
-        Value::Vector(Vector { items: Items::List(l), .. }) => list_lines(&l.cut(0..count), style),
+        Value::Vector(Vector { items: Items::List(l), .. }) => {
+            let shown = l.get(..count).unwrap_or_default();
+            list_lines(shown, style)
+        }
         other => (0..count).map(|i| style.cell(&other.at(i))).collect(),
     }
 }
@@ -313,20 +316,17 @@ fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
         let mut cells: Lines = vec![text(*name).to_vec()];
         match &vector.items {
             Items::List(l) => {
-                let shown = l.cut(0..rows);
+                let shown = l.get(..rows).unwrap_or_default();
                 // Cells of equal length are aligned, except lists of one list, and the only cell is not left blank.
                 let of_one_list =
                     |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if l.len() == 1);
-                match &shown[..] {
+                match shown {
                     [only] if matches!(only.as_symbols(), Some([Sym::NULL])) => cells.push(style.line(only)),
                     _ if shown.iter().any(of_one_list) => cells.extend(shown.iter().map(|v| style.line(v))),
-                    _ => cells.extend(list_lines(&shown, style)),
+                    _ => cells.extend(list_lines(shown, style)),
                 }
             }
-            simple => {
-                let shown = simple.cut(0, rows);
-                cells.extend((0..rows).map(|i| style.cell(&shown.get(i))));
-            }
+            simple => cells.extend((0..rows).map(|i| style.cell(&simple.get(i)))),
         }
         columns.push(cells);
     }

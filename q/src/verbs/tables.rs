@@ -233,7 +233,7 @@ pub(crate) fn meta(context: &mut Context, x: Value) -> Result {
 pub(crate) fn column_letter(column: &Vector) -> u8 {
     match &column.items {
         Items::List(l) => {
-            let first = l.cut(0..1).first().map(Value::type_number);
+            let first = l.first().map(Value::type_number);
             match first {
                 Some(t @ types::BOOL..=types::TIME) => crate::verbs::types::letter(t).to_ascii_uppercase(),
                 _ => b' ',

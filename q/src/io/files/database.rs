@@ -327,28 +327,9 @@ pub(crate) fn table_of(context: &mut Context, x: &Value) -> Result {
     super::get(context, &Value::Sym(place))
 }
 
-/// Reads the first rows of unread columns, which are about to be shown, while an error can still be reported.
-fn read_first(x: &Value, rows: usize) {
-    let of = |v: &Vector| {
-        if v.items.is_unread() {
-            v.items.cut(0, rows).raw();
-        }
-    };
-    match x {
-        Value::Vector(v) => of(v),
-        Value::Table(t) => t.columns.iter().for_each(of),
-        Value::Dict(d) => {
-            read_first(&d.keys, rows);
-            read_first(&d.values, rows);
-        }
-        _ => {}
-    }
-}
-
 /// Returns what the console shows of a table on disk: a splayed table whole, the first rows of a partitioned one. If it cannot
 /// be read, returns `x` itself.
 pub(crate) fn shown(context: &mut Context, x: Value) -> Value {
-    read_first(&x, context.host.console().rows);
     let Some((columns, place)) = described(context, &x).filter(|_| !matches!(x, Value::Sym(_))) else { return x };
     if is_path(place) {
         return table_of(context, &x).unwrap_or(x);

@@ -22,22 +22,19 @@ pub(super) fn enumeration<const N: usize>(
         Some(Value::Vector(Vector { items: Items::Sym(known), .. })) => {
             enums::note(name);
             let failed = RefCell::new(None);
-            let items = source.items(|bytes| symbol_at(&known, place(bytes), &failed))?;
+            let items = source.items(|bytes| {
+                let place = place(bytes);
+                match usize::try_from(place).ok().and_then(|place| known.get(place)) {
+                    Some(symbol) => *symbol,
+                    None => missing(place, &failed),
+                }
+            })?;
             match failed.into_inner() {
                 Some(error) => Err(error),
                 None => Ok(Items::Enum(name, items.into())),
             }
         }
         _ => Ok(tagged::item(context, name, Value::longs(source.items(place)?))?.to_items()),
-    }
-}
-
-/// The symbol at a place in a domain; an error is left in `failed`.
-#[inline]
-pub(super) fn symbol_at(known: &[Sym], place: i64, failed: &RefCell<Option<QError>>) -> Sym {
-    match usize::try_from(place).ok().and_then(|place| known.get(place)) {
-        Some(symbol) => *symbol,
-        None => missing(place, failed),
     }
 }
 

@@ -125,5 +125,5 @@ pub(super) fn bytes_of(context: &mut Context, path: &Path) -> std::result::Resul
     let size = std::fs::metadata(path).map_err(|e| refused(path, &e))?.len();
     context.reserve(usize::try_from(size).unwrap_or(usize::MAX))?;
     let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
-    zipped::unpacked(path, bytes)
+    zipped::unpacked(context, path, bytes)
 }

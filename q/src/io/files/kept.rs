@@ -113,10 +113,8 @@ pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
     for name in &names {
         let file = name_path(path, *name);
         super::reach::check(context, &file)?;
-        columns.push(match super::unread::column(context, &file)? {
-            Some(column) => column,
-            None => read_column(context, &file)?.into_vector().ok_or_else(type_error)?,
-        });
+        let column = read_column(context, &file)?;
+        columns.push(column.into_vector().ok_or_else(type_error)?);
     }
     let mut table = Table::new(names, columns);
     even(context, path, &mut table)?;

@@ -57,14 +57,14 @@ pub(super) fn parts(context: &mut Context, y: &Value, maps_within: bool) -> std:
 }
 
 /// Whether a path is the file, which may be compressed, of a list whose items are in files beside it.
-pub(super) fn has_beside(path: &Path) -> bool {
+pub(super) fn has_beside(context: &Context, path: &Path) -> bool {
     // To open a pipe would wait for its writer.
     if !path.is_file() {
         return false;
     }
     let mut head = Vec::new();
     let Ok(mut file) = std::fs::File::open(path) else { return false };
-    let read = match zipped::part(path, &mut file, (0, PAGE_BYTES as u64)) {
+    let read = match zipped::part(context, path, &mut file, (0, PAGE_BYTES as u64)) {
         Ok(Some(plain)) => {
             head = plain;
             true
@@ -279,7 +279,7 @@ fn references(context: &mut Context, path: &Path, body: &[u8]) -> Result {
     let symbols = symbols_of(context, &objects)?;
     let mut objects = bytes_of(context, &objects)?;
     objects.drain(..PAGE_BYTES.min(objects.len()));
-    mapped::list(&mapped::Heap::new(objects, symbols), body)
+    mapped::list(context, &mapped::Heap::new(objects, symbols), body)
 }
 
 /// The symbols in the objects of a mapped list, from the file beside theirs.

@@ -5,17 +5,16 @@ use super::stored_rows::StoredRows;
 use super::{head, layout, mapped, reach, refused, zipped};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::limits;
 use columns::table::{Attr, Items, Sym, Value, Vector};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 type Held<T> = Result<T, QError>;
 
 /// A file that may be compressed, of which parts are read.
-struct Plain {
-    path: PathBuf,
+struct Plain<'a> {
+    path: &'a Path,
     file: File,
     is_zipped: bool,
     /// The first page and the size of the file, decompressed.
@@ -23,8 +22,8 @@ struct Plain {
     size: u64,
 }
 
-impl Plain {
-    fn open(context: &Context, path: &Path) -> Held<Option<Plain>> {
+impl Plain<'_> {
+    fn open<'a>(context: &Context, path: &'a Path) -> Held<Option<Plain<'a>>> {
         reach::check(context, path)?;
         // To open a pipe would wait for its writer.
         if !path.is_file() {
@@ -35,20 +34,20 @@ impl Plain {
         let size = file.metadata().map_err(lost)?.len();
         let mut first = Vec::with_capacity(head::PAGE_BYTES);
         file.by_ref().take(head::PAGE_BYTES as u64).read_to_end(&mut first).map_err(lost)?;
-        Ok(Some(match zipped::head(path, (&mut file, &first), head::PAGE_BYTES)? {
-            Some((size, first)) => Plain { path: path.to_owned(), file, is_zipped: true, first, size },
-            None => Plain { path: path.to_owned(), file, is_zipped: false, first, size },
+        Ok(Some(match zipped::head(context, path, (&mut file, &first), head::PAGE_BYTES)? {
+            Some((size, first)) => Plain { path, file, is_zipped: true, first, size },
+            None => Plain { path, file, is_zipped: false, first, size },
         }))
     }
 
     /// So many bytes from an offset on, or as many as there are.
-    fn part(&mut self, from: u64, length: u64) -> Held<Vec<u8>> {
+    fn part(&mut self, context: &Context, from: u64, length: u64) -> Held<Vec<u8>> {
         if self.is_zipped {
-            return Ok(zipped::part(&self.path, &mut self.file, (from, length))?.unwrap_or_default());
+            return Ok(zipped::part(context, self.path, &mut self.file, (from, length))?.unwrap_or_default());
         }
-        let lost = |e: std::io::Error| refused(&self.path, &e);
+        let lost = |e: std::io::Error| refused(self.path, &e);
         let length = length.min(self.size.saturating_sub(from));
-        limits::room(usize::try_from(length).unwrap_or(usize::MAX))?;
+        context.reserve(usize::try_from(length).unwrap_or(usize::MAX))?;
         let mut out = Vec::new();
         self.file.seek(SeekFrom::Start(from)).map_err(lost)?;
         self.file.by_ref().take(length).read_to_end(&mut out).map_err(lost)?;
@@ -81,100 +80,52 @@ const SPARSE: usize = 8;
 /// # Errors
 /// The limits', those of reading.
 pub(super) fn rows(context: &mut Context, path: &Path, rows: &[u32]) -> Held<Option<(usize, Vector)>> {
-    let Some(mut files) = Mapped::open(context, path)? else { return Ok(None) };
-    let counts = files.counts;
+    let Some(file) = Plain::open(context, path)?.filter(|file| head::is_mapped(&file.first)) else {
+        return Ok(None);
+    };
+    let Some(counts) = references(&file.first, file.size) else { return Ok(None) };
     let end = rows.last().map_or(0, |last| u64::from(*last).saturating_add(1));
     if rows.is_empty() || end > counts.counted.min(counts.items) {
         return Ok(None);
     }
-    let Some(out) = files.rows(rows)? else { return Ok(None) };
+    let beside = layout::beside(path);
+    let Some(objects) = Plain::open(context, &beside)? else { return Ok(None) };
+    let mut files = Mapped { references: file, objects, counts, symbols: layout::symbols_of(context, &beside)? };
+    let mut out = Vec::with_capacity(rows.len());
+    let mut left = rows;
+    while let Some(first) = left.first() {
+        let end = first.saturating_add(WINDOW_ROWS);
+        let (here, rest) = left.split_at(left.partition_point(|row| *row < end));
+        match files.window(context, here) {
+            Ok(Some(items)) => out.extend(items),
+            Ok(None) => return Ok(None),
+            // An object elsewhere, to which one of these refers.
+            Err(error) if *error.name == *b"badtail" => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        left = rest;
+    }
     let found = usize::try_from(counts.items).unwrap_or(usize::MAX);
     Ok(Some((found, Vector { attr: Attr::Mapped(mapped::LIST), items: Items::List(out.into()) })))
 }
 
 /// The files of a mapped list.
-pub(super) struct Mapped {
-    references: Plain,
-    objects: Plain,
+struct Mapped<'a> {
+    references: Plain<'a>,
+    objects: Plain<'a>,
     counts: Counts,
     symbols: Vec<Sym>,
 }
 
-impl Mapped {
-    /// Opens the files of a mapped list; `None` for another form.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn open(context: &mut Context, path: &Path) -> Held<Option<Mapped>> {
-        let Some(file) = Plain::open(context, path)?.filter(|file| head::is_mapped(&file.first)) else {
-            return Ok(None);
-        };
-        let Some(counts) = references(&file.first, file.size) else { return Ok(None) };
-        let beside = layout::beside(path);
-        let Some(objects) = Plain::open(context, &beside)? else { return Ok(None) };
-        let symbols = layout::symbols_of(context, &beside)?;
-        Ok(Some(Mapped { references: file, objects, counts, symbols }))
-    }
-
-    /// Number of items, if the head counts them all.
-    pub fn count(&self) -> Option<usize> {
-        usize::try_from(self.counts.items).ok().filter(|_| self.counts.items == self.counts.counted)
-    }
-
-    /// Bytes of both files, decompressed.
-    pub fn bytes(&self) -> u64 {
-        self.references.size.saturating_add(self.objects.size)
-    }
-
-    /// The two open files.
-    pub fn files(&self) -> [&File; 2] {
-        [&self.references.file, &self.objects.file]
-    }
-
-    /// All items.
-    ///
-    /// # Errors
-    /// The limits', those of reading.
-    pub fn all(&mut self) -> Held<Vec<Value>> {
-        let head = self.counts.head as u64;
-        let wanted = self.references.part(head, self.counts.items.saturating_mul(REFERENCE_BYTES))?;
-        let objects = self.objects.part(head::PAGE_BYTES as u64, u64::MAX)?;
-        let heap = mapped::Heap::new(objects, std::mem::take(&mut self.symbols));
-        let read = mapped::list(&heap, &wanted);
-        self.symbols = heap.into_symbols();
-        Ok(read?.items())
-    }
-
-    /// Items of these rows, which ascend; `None` where the items are not in the order of the list.
-    ///
-    /// # Errors
-    /// The limits', those of reading.
-    pub fn rows(&mut self, rows: &[u32]) -> Held<Option<Vec<Value>>> {
-        let mut out = Vec::with_capacity(rows.len());
-        let mut left = rows;
-        while let Some(first) = left.first() {
-            let end = first.saturating_add(WINDOW_ROWS);
-            let (here, rest) = left.split_at(left.partition_point(|row| *row < end));
-            match self.window(here) {
-                Ok(Some(items)) => out.extend(items),
-                Ok(None) => return Ok(None),
-                // An object elsewhere, to which one of these refers.
-                Err(error) if *error.name == *b"badtail" => return Ok(None),
-                Err(error) => return Err(error),
-            }
-            left = rest;
-        }
-        Ok(Some(out))
-    }
-
+impl Mapped<'_> {
     /// Items of these rows, from one part of each file.
-    fn window(&mut self, rows: &[u32]) -> Held<Option<Vec<Value>>> {
+    fn window(&mut self, context: &mut Context, rows: &[u32]) -> Held<Option<Vec<Value>>> {
         let (Some(first), Some(last)) = (rows.first().copied(), rows.last().copied()) else { return Ok(None) };
         let at = (self.counts.head as u64).saturating_add(u64::from(first).saturating_mul(REFERENCE_BYTES));
         let count = last.saturating_sub(first) as usize + 1;
         // The reference after the last one says where its item ends.
         let length = (count as u64).saturating_add(1).saturating_mul(REFERENCE_BYTES);
-        let bytes = self.references.part(at, length)?;
+        let bytes = self.references.part(context, at, length)?;
         let all = bytes.as_chunks::<8>().0;
         let mut wanted = Vec::with_capacity(rows.len().saturating_mul(8));
         let (mut low, mut high) = (u64::MAX, 0);
@@ -190,10 +141,10 @@ impl Mapped {
             None => u64::MAX,
         };
         let from = (head::PAGE_BYTES as u64).saturating_add(low);
-        let objects = self.objects.part(from, to.saturating_sub(low))?;
+        let objects = self.objects.part(context, from, to.saturating_sub(low))?;
         let shares = rows.len() >= count / SPARSE;
         let heap = mapped::Heap::new(objects, std::mem::take(&mut self.symbols)).part_of_file(low, shares);
-        let read = mapped::list(&heap, &wanted);
+        let read = mapped::list(context, &heap, &wanted);
         self.symbols = heap.into_symbols();
         Ok(Some(read?.items()))
     }

@@ -4,6 +4,7 @@
 //! reference count, 64-bit count) before its items; an atom has one byte, and a short vector two: 0x7f and the signed type, then the count.
 
 use super::fixed::{number, vector, width};
+use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::{Result, type_error};
@@ -58,8 +59,8 @@ pub(super) fn offset(reference: [u8; 8]) -> u64 {
 }
 
 /// The list whose references are these bytes.
-pub(super) fn list(heap: &Heap, references: &[u8]) -> Result {
-    limits::made(heap.list(references)?)
+pub(super) fn list(context: &mut Context, heap: &Heap, references: &[u8]) -> Result {
+    limits::made(heap.list(context, references)?)
 }
 
 fn damaged() -> QError {
@@ -97,24 +98,24 @@ impl Heap {
         }
     }
 
-    fn list(&self, references: &[u8]) -> Result {
+    fn list(&self, context: &mut Context, references: &[u8]) -> Result {
         let references = references.as_chunks().0;
         let mut items = Vec::with_capacity(references.len());
         for reference in references {
             let at = offset(*reference).checked_sub(self.start).ok_or_else(damaged)?;
             let at = usize::try_from(at).map_err(|_| damaged())?;
-            items.push(self.object(at)?);
+            items.push(self.object(context, at)?);
         }
         Ok(Vector { attr: Attr::Mapped(LIST), items: Items::List(items.into()) }.into())
     }
 
-    fn object(&self, at: usize) -> Result {
-        limits::step()?;
+    fn object(&self, context: &mut Context, at: usize) -> Result {
+        context.enter()?;
         let rest = self.objects.get(at..).unwrap_or_default();
         match rest {
             [OBJECT, _, t, attr, ..] => {
                 let count = usize::try_from(number::<8>(rest, 8)).map_err(|_| damaged())?;
-                self.whole(t.cast_signed(), attribute(*attr), count, at + HEAD_BYTES)
+                self.whole(context, t.cast_signed(), attribute(*attr), count, at + HEAD_BYTES)
             }
             [head, count, ..] if *head > SHORT => {
                 let t = (*head - SHORT).cast_signed();
@@ -124,7 +125,6 @@ impl Heap {
                 let t = (SHORT - *head).cast_signed();
                 Ok(self.items(t, Attr::None, 1, SHORT_INDEX, at + 1)?.at(0))
             }
-            [] => Err(damaged()),
             _ => Err(QError::with("nyi", "mapped lists with items of this kind")),
         }
     }
@@ -141,11 +141,11 @@ impl Heap {
     }
 
     /// Reads an object whose head is before `from`.
-    fn whole(&self, t: i8, attr: Attr, count: usize, from: usize) -> Result {
+    fn whole(&self, context: &mut Context, t: i8, attr: Attr, count: usize, from: usize) -> Result {
         match t {
-            LIST => self.list(self.references(from, count)?),
+            LIST => self.list(context, self.references(from, count)?),
             types::TABLE | types::DICT => {
-                let parts = self.list(self.references(from, 2)?)?;
+                let parts = self.list(context, self.references(from, 2)?)?;
                 let (keys, values) = (parts.at(0), parts.at(1));
                 if t == types::DICT {
                     return match keys.count() == values.count() {

@@ -26,7 +26,6 @@ mod stored_rows;
 mod tagged;
 mod text;
 mod unfinished;
-mod unread;
 mod zipped;
 
 use crate::io::pipe;
@@ -144,7 +143,7 @@ fn bytes_of(context: &Context, x: &Value) -> std::result::Result<Vec<u8>, QError
     if found.is_file() {
         let bound = |n: i64| u64::try_from(n).unwrap_or(0);
         let (from, length) = range.map_or((0, u64::MAX), |(from, length)| (bound(from), bound(length)));
-        if let Some(plain) = zipped::part(&path, &mut open, (from, length))? {
+        if let Some(plain) = zipped::part(context, &path, &mut open, (from, length))? {
             return Ok(plain);
         }
     }
@@ -263,15 +262,11 @@ fn write(context: &Context, path: &std::path::Path, bytes: &[u8]) -> std::result
 /// `file 0: lines`: writes lines.
 fn write_lines(context: &mut Context, file: &Value, lines: &Value) -> Result {
     let path = path(context, file)?;
+    let mut out = Vec::new();
     if lines.as_text().is_some() {
         return Err(type_error());
     }
-    let lines = lines.items();
-    let bytes = lines.iter().map(|line| line.as_text().map_or(0, <[u8]>::len).saturating_add(1));
-    let bytes = bytes.fold(0usize, usize::saturating_add);
-    context.reserve(bytes)?;
-    let mut out = Vec::with_capacity(bytes);
-    for line in &lines {
+    for line in lines.items() {
         out.extend_from_slice(line.as_text().ok_or_else(type_error)?);
         out.push(b'\n');
     }
@@ -333,7 +328,7 @@ fn write_parts(
 ) -> std::result::Result<(), QError> {
     // Without a list of several files now or before, files of these names are somebody's.
     let count = parts.beside.len();
-    let owns_beside = count > 0 || layout::has_beside(path);
+    let owns_beside = count > 0 || layout::has_beside(context, path);
     let mut file = path.to_owned();
     let mut all = vec![(file.clone(), parts.own)];
     for bytes in parts.beside {
@@ -341,8 +336,6 @@ fn write_parts(
         all.push((file.clone(), bytes));
     }
     for (file, plain) in all.into_iter().rev() {
-        reach::check_change(context, &file)?;
-        unread::detach(&file);
         match packing {
             Some(packing) => {
                 let packed = packing.pack(context, &plain)?;

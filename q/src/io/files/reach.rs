@@ -6,7 +6,6 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::limits;
 use rustix::fs::{AtFlags, CWD, FileType, Stat, statat};
 use std::path::{Component, Path, PathBuf};
 
@@ -49,12 +48,9 @@ fn check_inside(path: &Path) -> Result<(), QError> {
 /// Called just before a file or directory is written, renamed or deleted.
 ///
 /// # Errors
-/// `access` for files that the process's start-up reads; those of [`crate::runtime::host::Host::alters`], of [`check`], and of reading what is to
-/// be written.
+/// `access` for files that the process's start-up reads; those of [`crate::runtime::host::Host::alters`] and [`check`].
 pub(crate) fn check_change(context: &Context, path: &Path) -> Result<(), QError> {
     check(context, path)?;
-    // Items that could not be read must not be written.
-    limits::settle()?;
     if context.host.caller().remote && context.host.guarded().iter().any(|guarded| is_or_holds(path, guarded)) {
         return Err(outside("the process reads this file at its start: only its owner may change it"));
     }

@@ -50,17 +50,12 @@ impl StoredRows {
         if !path.is_file() {
             return Ok(None);
         }
-        StoredRows::of(File::open(path).map_err(|e| refused(path, &e))?, path)
-    }
-
-    /// As [`StoredRows::open`], of an open file.
-    fn of(mut file: File, path: &Path) -> Held<Option<StoredRows>> {
-        file.rewind().map_err(|e| refused(path, &e))?;
+        let mut file = File::open(path).map_err(|e| refused(path, &e))?;
         let mut head = Vec::with_capacity(head::PAGE_BYTES);
         file.by_ref().take(head::PAGE_BYTES as u64).read_to_end(&mut head).map_err(|e| refused(path, &e))?;
         // After the head, which counts no items that are not written.
         let mut size = file.metadata().map_err(|e| refused(path, &e))?.len();
-        let zipped = zipped::head(path, (&mut file, &head), head::PAGE_BYTES)?;
+        let zipped = zipped::head(context, path, (&mut file, &head), head::PAGE_BYTES)?;
         let is_zipped = zipped.is_some();
         if let Some((plain_bytes, plain)) = zipped {
             (size, head) = (plain_bytes, plain);
@@ -146,7 +141,7 @@ impl StoredRows {
     ///
     /// # Errors
     /// The limits', `badtail` if the file has become shorter, the operating system's.
-    pub fn read(self, context: &mut Context, rows: Range<usize>) -> Held<Vector> {
+    pub fn read(mut self, context: &mut Context, rows: Range<usize>) -> Held<Vector> {
         let at = self.head_bytes.saturating_add((rows.start as u64).saturating_mul(self.width_bytes));
         let attr = match self.attr {
             attr if rows == (0..self.count()) => attr,
@@ -155,10 +150,12 @@ impl StoredRows {
         let count = rows.len();
         context.reserve_items(count, usize::try_from(self.width_bytes).unwrap_or(usize::MAX))?;
         let items = if self.is_zipped {
-            let bytes = self.unpacked(at, count)?;
+            let length = (count as u64).saturating_mul(self.width_bytes);
+            let bytes = zipped::part(context, &self.path, &mut self.file, (at, length))?.unwrap_or_default();
+            check_count(count as u64, bytes.len() / usize::try_from(self.width_bytes).unwrap_or(1))?;
             self.items(context, &mut Body { bytes: &bytes, most: count })?
         } else {
-            (&self.file).seek(SeekFrom::Start(at)).map_err(|e| QError::signal(e.to_string()))?;
+            self.file.seek(SeekFrom::Start(at)).map_err(|e| QError::signal(e.to_string()))?;
             self.items(context, &mut Chunks { file: &self.file, count })?
         };
         Ok(Vector { attr, items })
@@ -183,88 +180,6 @@ impl StoredRows {
         }
         context.reserve_items(rows.len(), usize::try_from(self.width_bytes).unwrap_or(usize::MAX))?;
         self.items(context, &mut Picked { file: &self.file, start: self.head_bytes, rows })
-    }
-
-    /// Bytes of so many items of a compressed file, from an offset on.
-    fn unpacked(&self, at: u64, count: usize) -> Held<Vec<u8>> {
-        let length = (count as u64).saturating_mul(self.width_bytes);
-        let bytes = zipped::part(&self.path, &mut &self.file, (at, length))?.unwrap_or_default();
-        check_count(count as u64, bytes.len() / usize::try_from(self.width_bytes).unwrap_or(1))?;
-        Ok(bytes)
-    }
-
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Type of the items, and the name of their domain if they are an enumeration.
-    pub fn form(&self) -> (i8, &[u8]) {
-        (self.t, &self.domain)
-    }
-
-    /// Bytes of all items, decompressed.
-    pub fn bytes(&self) -> u64 {
-        self.items.saturating_mul(self.width_bytes)
-    }
-
-    /// As it is before [`StoredRows::read_all`] reads: once no append is under way. `None` if the file does not stay the same meanwhile.
-    ///
-    /// # Errors
-    /// Those of [`StoredRows::open`].
-    pub fn settled(mut self, context: &Context, path: &Path) -> Held<Option<StoredRows>> {
-        if self.is_exact() {
-            return Ok(Some(self));
-        }
-        if let Some(rows) = path.parent().and_then(noted_rows) {
-            self.items = self.items.min(rows);
-            return Ok(Some(self));
-        }
-        let now = StoredRows::open(context, path)?;
-        let is_same = now.is_some_and(|now| (now.counted, now.items) == (self.counted, self.items));
-        let is_noted = path.parent().and_then(noted_rows).is_some();
-        Ok(Some(self).filter(|_| is_same && !is_noted))
-    }
-
-    /// Converts the items of these rows of a file that was opened some time ago.
-    ///
-    /// # Errors
-    /// The limits', `badtail` if the file is another one by now, the operating system's.
-    pub fn converted<T, const N: usize>(&self, rows: Range<usize>, of: impl Fn([u8; N]) -> T) -> Held<Vec<T>> {
-        self.check_same()?;
-        limits::room_for::<T>(rows.len())?;
-        let at = self.head_bytes.saturating_add((rows.start as u64).saturating_mul(N as u64));
-        if self.is_zipped {
-            let bytes = self.unpacked(at, rows.len())?;
-            return Body { bytes: &bytes, most: rows.len() }.items(of);
-        }
-        (&self.file).seek(SeekFrom::Start(at)).map_err(|e| refused(&self.path, &e))?;
-        Chunks { file: &self.file, count: rows.len() }.items(of)
-    }
-
-    /// As [`StoredRows::converted`], of rows that ascend. `None` if that is no faster than to convert all of them.
-    ///
-    /// # Errors
-    /// As [`StoredRows::converted`].
-    pub fn converted_at<T, const N: usize>(&self, rows: &[u32], of: impl Fn([u8; N]) -> T) -> Held<Option<Vec<T>>> {
-        if self.is_zipped {
-            return Ok(None);
-        }
-        self.check_same()?;
-        limits::room_for::<T>(rows.len())?;
-        Picked { file: &self.file, start: self.head_bytes, rows }.items(of).map(Some)
-    }
-
-    /// Checks that a file still has the items that it had, as far as its head tells.
-    fn check_same(&self) -> Held<()> {
-        let file = self.file.try_clone().map_err(|e| refused(&self.path, &e))?;
-        let is_same = |now: &StoredRows| {
-            let is_form = (now.t, &now.domain, now.is_zipped) == (self.t, &self.domain, self.is_zipped);
-            is_form && now.head_bytes == self.head_bytes && now.items >= self.items
-        };
-        match StoredRows::of(file, &self.path)? {
-            Some(now) if is_same(&now) => Ok(()),
-            _ => Err(QError::with("badtail", "the file has changed since the table was opened")),
-        }
     }
 
     fn items(&self, context: &mut Context, source: &mut impl Source) -> Held<Items> {

@@ -10,7 +10,6 @@ use super::fixed::number;
 use super::refused;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::limits;
 use crate::runtime::values::type_error;
 use crate::syntax::prims::name;
 use columns::table::Value;
@@ -176,25 +175,30 @@ impl Tail {
 }
 
 /// Decompresses the bytes of a file; returns others as they are.
-pub(super) fn unpacked(path: &Path, bytes: Vec<u8>) -> Held<Vec<u8>> {
+pub(super) fn unpacked(context: &Context, path: &Path, bytes: Vec<u8>) -> Held<Vec<u8>> {
     if bytes.starts_with(ENCRYPTED) {
         return Err(QError::with("nyi", format!("{}: encrypted files", path.display())));
     }
-    match part(path, &mut Cursor::new(&bytes), (0, u64::MAX))? {
+    match part(context, path, &mut Cursor::new(&bytes), (0, u64::MAX))? {
         Some(plain) => Ok(plain),
         None => Ok(bytes),
     }
 }
 
 /// Decompresses the blocks of a file that hold the bytes from an offset on; returns these bytes, at most so many. `None` if the file is not compressed.
-pub(super) fn part(path: &Path, file: &mut (impl Read + Seek), (from, length): (u64, u64)) -> Held<Option<Vec<u8>>> {
+pub(super) fn part(
+    context: &Context,
+    path: &Path,
+    file: &mut (impl Read + Seek),
+    (from, length): (u64, u64),
+) -> Held<Option<Vec<u8>>> {
     let bad = || damaged(path);
     let lost = |error: std::io::Error| refused(path, &error);
     let Some(tail) = Tail::of(file).map_err(lost)?.transpose().map_err(|BadTail| bad())? else { return Ok(None) };
     let block_bytes = 1u64 << tail.block_log2;
     let to = from.saturating_add(length).min(tail.plain_bytes);
     let entries_bytes = usize::try_from(tail.entries_bytes).map_err(|_| bad())?;
-    limits::room(entries_bytes)?;
+    context.reserve(entries_bytes)?;
     let mut entries = vec![0; entries_bytes];
     file.seek(SeekFrom::Start(tail.table)).and_then(|_| file.read_exact(&mut entries)).map_err(lost)?;
     if (entries.len() / ENTRY_BYTES) as u64 != tail.plain_bytes.div_ceil(block_bytes) {
@@ -202,7 +206,7 @@ pub(super) fn part(path: &Path, file: &mut (impl Read + Seek), (from, length): (
     }
     let (mut at, mut start, mut out) = (MARK.len() as u64, 0, Vec::new());
     for (index, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
-        limits::check()?;
+        context.check()?;
         let length = number::<4>(entry, 0);
         let next = at.saturating_add(length);
         if next > tail.table {
@@ -212,7 +216,7 @@ pub(super) fn part(path: &Path, file: &mut (impl Read + Seek), (from, length): (
         if start < to && start + whole > from {
             let failed =
                 || QError::signal(format!("decompression error at block {index} in {}", path.display()).into_bytes());
-            limits::room(usize::try_from(whole.saturating_add(length)).unwrap_or(usize::MAX))?;
+            context.reserve(usize::try_from(whole.saturating_add(length)).unwrap_or(usize::MAX))?;
             let mut held = vec![0; usize::try_from(length).map_err(|_| bad())?];
             file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(&mut held)).map_err(lost)?;
             let plain = match number::<4>(entry, 4) {
@@ -234,6 +238,7 @@ pub(super) fn part(path: &Path, file: &mut (impl Read + Seek), (from, length): (
 
 /// Decompressed size of a file that starts with `first`, and its first plain bytes, at most so many; `None` for a file that is not compressed.
 pub(super) fn head(
+    context: &Context,
     path: &Path,
     (file, first): (&mut std::fs::File, &[u8]),
     bytes: usize,
@@ -246,7 +251,7 @@ pub(super) fn head(
     }
     let tail = Tail::of(file).map_err(|error| refused(path, &error))?;
     let Some(tail) = tail.transpose().map_err(|BadTail| damaged(path))? else { return Ok(None) };
-    let plain = part(path, file, (0, bytes as u64))?.unwrap_or_default();
+    let plain = part(context, path, file, (0, bytes as u64))?.unwrap_or_default();
     Ok(Some((tail.plain_bytes, plain)))
 }
 

@@ -165,10 +165,10 @@ pub(crate) fn place(names: &[Sym], name: Sym) -> Result<Option<usize>, QError> {
     Ok(at)
 }
 
-/// Turns a limit that was reached in code without an error path (`columns::sys::budget`), or items that it could not read, into an error.
+/// Turns a limit that was reached in code without an error path (`columns::sys::budget`) into an error.
 ///
 /// # Errors
-/// `stop`, `wsfull`, `stack`, those of reading.
+/// `stop`, `wsfull`, `stack`.
 pub(crate) fn settle() -> Result<(), QError> {
     match budget::take() {
         None => Ok(()),
@@ -176,17 +176,7 @@ pub(crate) fn settle() -> Result<(), QError> {
         Some(budget::Over::Memory) => Err(QError::with("wsfull", "memory limit of a query")),
         Some(budget::Over::Interrupt) => Err(QError::named("stop")),
         Some(budget::Over::Depth) => Err(QError::named("stack")),
-        Some(budget::Over::Lost) => Err(lost()),
     }
-}
-
-/// The error of items that could not be read from their file.
-#[cold]
-fn lost() -> QError {
-    let (name, reason) = budget::lost().unwrap_or_default();
-    let mut error = QError::signal(name);
-    error.detail = reason;
-    error
 }
 
 /// Returns a result, unless code that cannot return errors exceeded a limit: then that error, because the result follows from it.

@@ -113,8 +113,7 @@ impl Exchange {
             Items::Enum(name, s) if *name == self.name => {
                 Items::Enum(*name, s.iter().map(|s| self.symbol(*s)).collect())
             }
-            // Unread lists hold no enumerations.
-            Items::List(l) if !l.is_unread() => {
+            Items::List(l) => {
                 let changed: Vec<Option<Value>> = l.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?;
                 if changed.iter().all(Option::is_none) {
                     return Ok(None);
