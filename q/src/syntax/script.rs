@@ -85,12 +85,15 @@ fn open_brackets(text: &[u8]) -> i64 {
 pub struct Lines {
     started: Vec<u8>,
     in_comment: bool,
+    /// Whether a line has been added.
+    has_begun: bool,
 }
 
 impl Lines {
     /// Adds a line; returns the expressions that are now complete.
     pub fn push(&mut self, line: &[u8]) -> Option<Vec<Vec<u8>>> {
-        let line = without_mark(line).trim_ascii_end();
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let line = if is_first { without_mark(line) } else { line }.trim_ascii_end();
         if self.in_comment {
             self.in_comment = line != b"\\";
             return None;

@@ -6,7 +6,6 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::{decimal, digits, format, spell};
 use columns::kernel::blocks;
-use columns::kernel::num::Num;
 use columns::sys::budget::{self, BLOCK};
 use columns::table::symbol::text;
 use columns::table::{Items, Table, Value, Vector};
@@ -152,8 +151,8 @@ fn item(context: &mut Context, items: &Items, row: usize, precision: u8, out: &m
                 None => Ok(()),
             };
         }
-        Items::Long(v) => v.get(row).filter(|long| is_usual(**long)).map(|long| digits::whole(*long, out)),
-        Items::Int(v) => v.get(row).filter(|int| is_usual(**int)).map(|int| digits::whole(i64::from(*int), out)),
+        Items::Long(v) => v.get(row).filter(|long| spell::is_whole(**long)).map(|long| digits::whole(*long, out)),
+        Items::Int(v) => v.get(row).filter(|int| spell::is_whole(**int)).map(|int| digits::whole(i64::from(*int), out)),
         Items::Float(v) => v.get(row).filter(|f| f.is_finite()).map(|f| decimal::put(*f, precision, out)),
         Items::Sym(v) | Items::Enum(_, v) => v.get(row).map(|symbol| quoted(text(*symbol), out)),
         Items::Date(_) | Items::Timestamp(_) => {
@@ -176,11 +175,6 @@ fn item(context: &mut Context, items: &Items, row: usize, precision: u8, out: &m
         Some(()) => Ok(()),
         None => write(context, &items.get(row), out),
     }
-}
-
-/// Whether an integer is neither null nor infinite.
-fn is_usual<T: Num + PartialEq>(number: T) -> bool {
-    number != T::NULL && number != T::INFINITY && number != T::NEGATIVE_INFINITY
 }
 
 /// ISO 8601 dates have dashes.

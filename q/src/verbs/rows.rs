@@ -70,11 +70,11 @@ pub(crate) fn unkey(x: &Value) -> Result {
     }
 }
 
-/// Whether a simple list, such as text, is one item of the only key column, which holds lists.
+/// Whether a simple list, such as text, is one item of the only key column, which holds nothing but lists.
 pub(crate) fn is_item_of_lists(keys: &Table, values: &Value) -> bool {
     let is_simple = matches!(values, Value::Vector(v) if !matches!(v.items, Items::List(_)));
     let holds_lists = |column: &Vector| match &column.items {
-        Items::List(items) => items.first().is_none_or(|item| !item.is_scalar()),
+        Items::List(items) => items.iter().all(|item| !item.is_scalar()),
         _ => false,
     };
     is_simple && matches!(&keys.columns[..], [column] if holds_lists(column))

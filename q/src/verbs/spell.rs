@@ -49,7 +49,7 @@ fn unsigned(number: i64, out: &mut Vec<u8>) -> i64 {
 }
 
 /// Whether an integer is neither null nor infinite.
-fn is_plain<T: Num + PartialEq>(number: T) -> bool {
+pub(super) fn is_whole<T: Num + PartialEq>(number: T) -> bool {
     number != T::NULL && number != T::INFINITY && number != T::NEGATIVE_INFINITY
 }
 
@@ -64,7 +64,7 @@ fn usual(items: &Items, row: usize, precision: u8, out: &mut Vec<u8>) -> bool {
         };
         ($s:ident, plain) => {{
             let item = item!($s);
-            if !is_plain(item) {
+            if !is_whole(item) {
                 return false;
             }
             i64::from(item)

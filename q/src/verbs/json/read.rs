@@ -178,7 +178,7 @@ impl Reader<'_> {
                 break;
             }
         }
-        // Nulls among booleans or strings stay generic nulls; among numbers they are float nulls already.
+        // A null is a float null; among numbers the array is a vector.
         Ok(Value::collapse(items))
     }
 
