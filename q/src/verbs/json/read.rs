@@ -87,7 +87,8 @@ impl Reader<'_> {
     }
 
     fn code_unit(&mut self) -> std::result::Result<u32, QError> {
-        let digits = self.bytes.get(self.at..self.at + 4).and_then(|d| std::str::from_utf8(d).ok());
+        let digits = self.bytes.get(self.at..self.at + 4).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|d| std::str::from_utf8(d).ok());
         let unit = digits.and_then(|d| u32::from_str_radix(d, 16).ok()).ok_or_else(|| self.wrong())?;
         self.at += 4;
         Ok(unit)
@@ -129,11 +130,14 @@ impl Reader<'_> {
                         b'f' => out.push(12),
                         b'u' => {
                             let mut code = self.code_unit()?;
-                            if (0xd800..0xdc00).contains(&code) && self.bytes.get(self.at..self.at + 2) == Some(b"\\u")
-                            {
+                            let next = self.at;
+                            if (0xd800..0xdc00).contains(&code) && self.bytes.get(next..next + 2) == Some(b"\\u") {
                                 self.at += 2;
-                                let low = self.code_unit()?;
-                                code = 0x10000 + ((code - 0xd800) << 10) + (low & 0x3ff);
+                                match self.code_unit()? {
+                                    low @ 0xdc00..0xe000 => code = 0x10000 + ((code - 0xd800) << 10) + (low & 0x3ff),
+                                    // Half a pair, before another character.
+                                    _ => self.at = next,
+                                }
                             }
                             let c = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
                             out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
