@@ -224,7 +224,7 @@ mod tests {
         let limits = Limits { memory_bytes: 10 << 20, ..Limits::default() };
         let both = Barrier::new(2);
         let hold = |allowance: &mut Allowance, bytes: usize| {
-            // Optimised code would not allocate it.
+            // Without `black_box` an optimised build leaves this allocation out.
             let block = std::hint::black_box(vec![1u8; bytes]);
             // Reports this block to the team.
             allowance.reserve(0).ok();

@@ -33,7 +33,7 @@ pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     out
 }
 
-/// Editors on Windows write a byte order mark before the text, which would become part of the first name.
+/// Text without the UTF-8 byte order mark that some editors write first: it would become part of the first name.
 fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }

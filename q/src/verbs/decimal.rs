@@ -31,7 +31,7 @@ pub(super) fn put(f: f64, precision: u8, out: &mut Vec<u8>) {
     if size.is_infinite() {
         return out.extend_from_slice(b"0w");
     }
-    // Powers of ten up to the 16th are floats exactly.
+    // The bound is exact: powers of ten up to 1e16 are.
     if size.fract() == 0.0 && size < 10f64.powi(digits.min(16) as i32) {
         return whole(size as i64, out);
     }
@@ -56,7 +56,7 @@ fn rounded(f: f64, digits: usize) -> Option<(u64, i32)> {
         return None;
     }
     let (least, most) = (*POWERS.get(digits - 1)?, *POWERS.get(digits)?);
-    // The logarithm may be rounded to the next integer.
+    // `log10` may be rounded up to an integer: the exponent is then one too high, and corrected below.
     let mut exponent = f.log10().floor() as i32;
     for _ in 0..3 {
         let shift = digits as i32 - 1 - exponent;

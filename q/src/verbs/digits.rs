@@ -1,4 +1,4 @@
-//! Digits of whole numbers, appended to a buffer.
+//! Writes whole numbers in decimal.
 
 /// Digits of numbers below 100, in pairs.
 const PAIRS: [u8; 200] = pairs();

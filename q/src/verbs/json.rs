@@ -56,7 +56,7 @@ fn finite(context: &mut Context, x: &Value) -> Result {
     })
 }
 
-/// Whether a byte stands for itself between quotes.
+/// Whether a JSON string holds this byte without an escape.
 fn is_plain(c: u8) -> bool {
     !matches!(c, b'"' | b'\\' | 0..=31)
 }

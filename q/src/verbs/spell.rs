@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
     use proto::types;
 
-    /// Checks items of a type against what their atoms give.
+    /// Checks that every item is written as [`format::cell`] writes its atom.
     fn same(items: &Items, precision: u8) -> Result<(), TestCaseError> {
         for row in 0..items.len() {
             let mut spelled = Vec::new();

@@ -132,7 +132,7 @@ impl Control {
         notify
     }
 
-    /// Removes a connection; its socket closes on drop. Its slot is free after [`Control::close_reported`].
+    /// Removes a connection; dropping what is returned closes its socket. Its slot is reused after [`Control::close_reported`].
     pub(in crate::net) fn remove(&mut self, conn: ConnId) -> Option<Box<Connection>> {
         self.get(conn)?;
         let mut connection = self.slots.get_mut(conn.slot as usize)?.connection.take()?;

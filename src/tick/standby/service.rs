@@ -20,7 +20,7 @@ pub trait Inactive {
     /// Error for a client that wants the active tickerplant; `unreached` says why that could not be reached for the last client.
     fn refusal(&self, unreached: Option<&str>) -> String;
 
-    /// One line for pages and the service manager.
+    /// The state in one line, for `/health` and the service manager.
     fn words(&self, unreached: Option<&str>) -> String;
 
     /// What the process does, for the page of its health.

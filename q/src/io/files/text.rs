@@ -91,7 +91,7 @@ impl Column<'_> {
     }
 }
 
-/// Bytes of the parts that lines are cut out of. A line that is kept keeps its part.
+/// Size of the buffers that lines are written to. Lines are slices of their buffer, so one that is kept keeps all of it.
 const PART_BYTES: usize = 1 << 16;
 
 /// Lines that are written one after the other.

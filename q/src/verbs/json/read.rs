@@ -211,7 +211,7 @@ impl Reader<'_> {
         rows.into_value()
     }
 
-    /// Reads an object into the columns of rows. Returns one with other names as a dictionary.
+    /// Reads an object. If it has the names of `rows`, its values are added to their columns; otherwise it is returned as a dictionary.
     fn row(&mut self, rows: &mut Rows) -> std::result::Result<Option<Value>, QError> {
         self.at += 1;
         for at in 0..rows.columns.len() {
