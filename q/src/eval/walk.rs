@@ -337,7 +337,7 @@ impl Context<'_> {
         let is_hidden = self.is_hidden(&assign.target, shared.as_ref());
         let old = match shared.map_or_else(|| self.take(&assign.target, frame), Ok) {
             Ok(old) => old,
-            // An undefined global starts from the operator's identity; what fills itself stays as it is.
+            // An undefined global starts from the operator's identity, and with `^` is the value itself.
             Err(undefined) => {
                 let start = assign
                     .through

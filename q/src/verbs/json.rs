@@ -92,13 +92,7 @@ fn array(context: &mut Context, items: &Items, out: &mut Vec<u8>) -> Done {
     let precision = context.host.console().precision;
     out.push(b'[');
     for row in 0..items.len() {
-        if row > 0 {
-            out.push(b',');
-        }
-        context.tick()?;
-        if row.is_multiple_of(RESERVED_ROWS) {
-            context.reserve(out.len())?;
-        }
+        separate(context, row, b",", out)?;
         item(context, items, row, precision, out)?;
     }
     out.push(b']');
@@ -107,6 +101,18 @@ fn array(context: &mut Context, items: &Items, out: &mut Vec<u8>) -> Done {
 
 /// Rows written between two looks at whether the text may become twice as long.
 const RESERVED_ROWS: usize = 1024;
+
+/// Writes what is between a row and the one before, and checks the limits.
+fn separate(context: &mut Context, row: usize, separator: &[u8], out: &mut Vec<u8>) -> Done {
+    if row > 0 {
+        out.extend_from_slice(separator);
+    }
+    context.tick()?;
+    if row.is_multiple_of(RESERVED_ROWS) {
+        context.reserve(out.len())?;
+    }
+    Ok(())
+}
 
 /// Writes a table as an array of objects.
 fn table(context: &mut Context, table: &Table, out: &mut Vec<u8>) -> Done {
@@ -120,13 +126,7 @@ fn table(context: &mut Context, table: &Table, out: &mut Vec<u8>) -> Done {
     }
     out.push(b'[');
     for row in 0..table.count() {
-        if row > 0 {
-            out.extend_from_slice(b",\n ");
-        }
-        context.tick()?;
-        if row.is_multiple_of(RESERVED_ROWS) {
-            context.reserve(out.len())?;
-        }
+        separate(context, row, b",\n ", out)?;
         out.push(b'{');
         for (key, column) in keys.iter().zip(&table.columns) {
             out.extend_from_slice(key);
