@@ -1,6 +1,6 @@
 //! Floats in the format of C's `%g`.
 
-use super::digits::whole;
+use super::digits::{self, whole};
 
 /// Powers of ten that are floats exactly.
 const POWERS: [f64; 23] = [
@@ -37,8 +37,7 @@ pub(super) fn put(f: f64, precision: u8, out: &mut Vec<u8>) {
     }
     match rounded(size, digits) {
         Some((significand, exponent)) => {
-            let mut text = [0; 20];
-            lay_out(written(significand, &mut text), exponent, digits, out);
+            lay_out(digits::of(without_zeros(significand), &mut [0; 20]), exponent, digits, out);
         }
         None => {
             let scientific = format!("{:.*e}", digits - 1, size);
@@ -61,7 +60,7 @@ fn rounded(f: f64, digits: usize) -> Option<(u64, i32)> {
     for _ in 0..3 {
         let shift = digits as i32 - 1 - exponent;
         let power = *POWERS.get(shift.unsigned_abs() as usize)?;
-        // `scaled` is the nearest float; `rest` is what it lacks, or has the sign of it.
+        // `scaled` is rounded; `rest` is what a product lacks, and has the sign of what a quotient lacks.
         let (scaled, rest) = match shift >= 0 {
             true => (f * power, f.mul_add(power, -(f * power))),
             false => (f / power, (-(f / power)).mul_add(power, f)),
@@ -83,21 +82,12 @@ fn rounded(f: f64, digits: usize) -> Option<(u64, i32)> {
     None
 }
 
-/// Digits of a number without zeros at their end.
-fn written(mut number: u64, text: &mut [u8; 20]) -> &str {
+/// A number without zeros at its end.
+fn without_zeros(mut number: u64) -> u64 {
     while number > 0 && number.is_multiple_of(10) {
         number /= 10;
     }
-    let mut start = text.len();
-    for place in text.iter_mut().rev() {
-        *place = b'0' + (number % 10) as u8;
-        start -= 1;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    text.get(start..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default()
+    number
 }
 
 /// Writes digits, of which the first has this exponent.

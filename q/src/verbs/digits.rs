@@ -13,23 +13,35 @@ const fn pairs() -> [u8; 200] {
     out
 }
 
-/// Appends a number with at least so many digits, at most 20.
-pub(super) fn digits(mut number: u64, least: usize, out: &mut Vec<u8>) {
-    const MAX: usize = 20;
-    let mut held = [b'0'; MAX];
-    let mut at = MAX;
+/// Room for the digits of any number.
+pub(super) type Room = [u8; 20];
+
+/// Writes the digits of a number at the end of `room`, which holds zeros before them. Returns where they start; 0 has none.
+fn fill(mut number: u64, room: &mut Room) -> usize {
+    *room = [b'0'; 20];
+    let mut at = room.len();
     while number > 0 {
         let pair = (number % 100) as usize * 2;
         number /= 100;
         at = at.saturating_sub(2);
         let digits = PAIRS.get(pair..pair + 2).unwrap_or_default();
-        held.iter_mut().skip(at).zip(digits).for_each(|(slot, digit)| *slot = *digit);
+        room.iter_mut().skip(at).zip(digits).for_each(|(slot, digit)| *slot = *digit);
     }
     // The first pair may begin with a zero.
-    if held.get(at) == Some(&b'0') {
-        at += 1;
-    }
-    out.extend_from_slice(held.get(at.min(MAX - least.min(MAX))..).unwrap_or_default());
+    if room.get(at) == Some(&b'0') { at + 1 } else { at }
+}
+
+/// The digits of a number; 0 has none.
+pub(super) fn of(number: u64, room: &mut Room) -> &str {
+    let start = fill(number, room);
+    room.get(start..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default()
+}
+
+/// Appends a number with at least so many digits, at most 20.
+pub(super) fn digits(number: u64, least: usize, out: &mut Vec<u8>) {
+    let mut room = [0; 20];
+    let start = fill(number, &mut room);
+    out.extend_from_slice(room.get(start.min(room.len().saturating_sub(least))..).unwrap_or_default());
 }
 
 /// Appends a whole number.
