@@ -187,7 +187,7 @@ pub(crate) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> R
     }
     // `t,'u` keeps the columns where there are no rows to join: `ij` and `ej` of kdb+ are made of it.
     if let [Value::Table(x), Value::Table(y)] = &arguments[..]
-        && prims::name_of(f) == Some(",")
+        && prims::is_glyph(f, ",")
         && x.count() + y.count() == 0
     {
         return Ok(Value::table(crate::verbs::rows::beside(x, y)));

@@ -159,7 +159,7 @@ fn item(context: &mut Context, items: &Items, row: usize, precision: u8, out: &m
             out.push(b'"');
             let start = out.len();
             spell::cell(items, row, 17, out)?;
-            dashed(out, start);
+            spell::put_dashes(out, start);
             out.push(b'"');
             Some(())
         }
@@ -175,11 +175,6 @@ fn item(context: &mut Context, items: &Items, row: usize, precision: u8, out: &m
         Some(()) => Ok(()),
         None => write(context, &items.get(row), out),
     }
-}
-
-/// ISO 8601 dates have dashes.
-fn dashed(out: &mut [u8], start: usize) {
-    out.iter_mut().skip(start).take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
 }
 
 fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> Done {
@@ -201,7 +196,7 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> Done {
         }
         Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_) | Value::Month(_) => {
             let mut spelled = format::cell(x, 17)?;
-            dashed(&mut spelled, 0);
+            spell::put_dashes(&mut spelled, 0);
             quoted(&spelled, out);
         }
         Value::Vector(v) => array(context, &v.items, out)?,

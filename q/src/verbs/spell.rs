@@ -48,6 +48,11 @@ fn unsigned(number: i64, out: &mut Vec<u8>) -> i64 {
     number.wrapping_abs()
 }
 
+/// Puts dashes between the parts of the date at `start`: text and JSON have it as in ISO 8601.
+pub(crate) fn put_dashes(out: &mut [u8], start: usize) {
+    out.iter_mut().skip(start).take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
+}
+
 /// Whether an integer is neither null nor infinite.
 pub(super) fn is_whole<T: Num + PartialEq>(number: T) -> bool {
     number != T::NULL && number != T::INFINITY && number != T::NEGATIVE_INFINITY

@@ -82,7 +82,7 @@ impl Column<'_> {
             items => spell::cell(items, row, precision, line)?,
         }
         if has_date {
-            line.iter_mut().skip(start).take(10).filter(|c| **c == b'.').for_each(|c| *c = b'-');
+            spell::put_dashes(line, start);
         }
         if self.may_quote {
             quote(line, start, delimiter);
