@@ -62,6 +62,9 @@ pub(crate) fn setting(context: &mut Context, word: &[u8], rest: &[u8]) -> Result
         (b"x", _) => expunge(context, rest),
         (b"E", None) if rest.is_empty() => Ok(Value::Int(0)),
         (b"E", Some(0)) => Ok(Value::Null),
+        (b"e" | b"t" | b"T" | b"g" | b"z" | b"W", Some(value)) => {
+            Err(QError::with("domain", format!("{value} is no value of \\{}", String::from_utf8_lossy(word))))
+        }
         _ => Err(QError::with("access", "this command is not available here")),
     }
 }
@@ -102,7 +105,8 @@ fn size(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     Ok(Value::Null)
 }
 
-/// `\w`: memory used, heap, peak, limit, mapped, physical, in bytes; used, heap and peak are all what this thread holds, mapped is 0.
+/// `\w`: memory used, heap, peak, limit, mapped, physical, in bytes. Used, heap and peak are all what the host counts
+/// ([`crate::runtime::host::Host::used_bytes`]); mapped is 0.
 /// `\w 0`: number of symbols and their bytes. `\w n`: raises the limit, in MB, if the process has one.
 fn memory(context: &mut Context, given: Option<i64>) -> Result {
     let limit = context.host.setting(Setting::Workspace);

@@ -52,7 +52,7 @@ pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<V
         atom => {
             let item = one(context, x, atom)?;
             if ends(x, &item) && rest.iter().all(is_index) {
-                return Err(QError::named("rank"));
+                return Err(QError::with("rank", "more indices were given than there are levels"));
             }
             deep(context, &item, rest)
         }

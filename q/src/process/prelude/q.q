@@ -276,7 +276,7 @@ csv:","
 / text of a JDBC or ODBC client: q where it begins with q), else SQL
 .o.ex:{[text]$["q)"~2#text;value 2_text;value"s)",text]}
 / rows of a table in the order that f, iasc or idesc, gives some columns: part of xasc and xdesc as a kdb+ process sends them
-.Q.ord:{[f;names;t]names,:();t f$[1=count names;t names 0;names#t]}
+.Q.ord:{[f;names;t]$[(f)~iasc;xasc;(f)~idesc;xdesc;'`type][names;t]}
 / as-of join: filled or not, of the time of t or of u; part of aj as a kdb+ process sends it
 .Q.ajf0:{[filled;own;names;t;u]$[filled;$[own;ajf;ajf0];$[own;aj;aj0]][names;t;u]}
 / columns or items of y, with those of x for nulls: part of ljf as a kdb+ process sends it
