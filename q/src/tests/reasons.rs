@@ -56,6 +56,8 @@ const REASONS: &[(&str, &str)] = &[
     ("(1 2;3)+(1 2 3;4)", "length"),
     ("{x+y}[1;2;3]", "rank: the function takes 2 arguments and was given 3"),
     ("neg[1;2]", "rank: the function takes 1 argument and was given 2"),
+    ("1 2 3[0;0]", "rank: more indices were given than there are levels"),
+    ("system\"z 5\"", "domain: 5 is no value of \\z"),
     ("til -1", "domain: til was given -1"),
     ("til 0N", "domain: til was given 0N"),
     ("1 2 3`a", "type: a list of longs was indexed by a symbol"),
