@@ -298,7 +298,41 @@ pub fn find(text: &[u8]) -> Option<Sym> {
 
 /// Returns a symbol's text, which lives as long as the process.
 pub fn text(symbol: Sym) -> &'static [u8] {
-    SYMBOLS.text(symbol.0)
+    match SYMBOLS.text(symbol.0) {
+        [PLACEHOLDER, rest @ ..] if rest.len() == size_of::<i64>() => b"",
+        text => text,
+    }
+}
+
+/// Begins what the table holds for a [`placeholder`]; the position follows. No symbol of a message or a file has this byte.
+const PLACEHOLDER: u8 = 0;
+/// Whether there are placeholders.
+static HAS_PLACEHOLDERS: AtomicBool = AtomicBool::new(false);
+
+/// Symbol for an item of an enumeration beyond the end of its domain: another process has extended the file of symbols since it was loaded, or
+/// somebody has cut it off. The text is empty, as of the null symbol; but the symbol keeps its position, so that a table that is sorted on disk
+/// keeps its symbols.
+///
+/// # Errors
+/// As [`intern`].
+pub fn placeholder(position: i64) -> Result<Sym, TooManySymbols> {
+    HAS_PLACEHOLDERS.store(true, Ordering::Relaxed);
+    let mut text = vec![PLACEHOLDER];
+    text.extend_from_slice(&position.to_le_bytes());
+    intern(&text)
+}
+
+/// Position that a [`placeholder`] stands for; `None` for any other symbol.
+pub fn position(symbol: Sym) -> Option<i64> {
+    let position = SYMBOLS.text(symbol.0).strip_prefix(&[PLACEHOLDER])?;
+    position.try_into().ok().map(i64::from_le_bytes)
+}
+
+/// These symbols, with the null symbol in place of placeholders; `None` if there are none.
+pub fn without_placeholders(symbols: &[Sym]) -> Option<Vec<Sym>> {
+    let is_any = HAS_PLACEHOLDERS.load(Ordering::Relaxed) && symbols.iter().any(|symbol| position(*symbol).is_some());
+    let shown = |symbol: &Sym| if position(*symbol).is_some() { Sym::NULL } else { *symbol };
+    is_any.then(|| symbols.iter().map(shown).collect())
 }
 
 /// Use of the table.
@@ -368,6 +402,17 @@ mod tests {
     fn the_empty_text_is_the_null_symbol() {
         assert_eq!(intern(b"").expect("room"), Sym::NULL);
         assert_eq!(text(Sym::NULL), b"");
+    }
+
+    #[test]
+    fn a_placeholder_is_shown_as_nothing_and_keeps_its_position() {
+        let known = intern(b"symbol-test-known").expect("room");
+        assert_eq!((without_placeholders(&[known]), position(known)), (None, None));
+        for at in [0, 1, 1000, i64::MAX] {
+            let symbol = placeholder(at).expect("room");
+            assert_eq!((text(symbol), position(symbol)), (&b""[..], Some(at)));
+            assert_eq!(without_placeholders(&[symbol, known]), Some(vec![Sym::NULL, known]));
+        }
     }
 
     #[test]

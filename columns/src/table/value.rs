@@ -1,6 +1,7 @@
 //! Values: the data that q expressions compute with.
 
 use super::function::Function;
+use super::symbol;
 use super::vector::{Attr, Items, Vector};
 use crate::kernel::num::{Int, Num};
 use crate::kernel::sym::Sym;
@@ -428,7 +429,7 @@ impl Value {
     /// Returns enumerated symbols or longs as plain ones, other values unchanged.
     pub fn plain(self) -> Value {
         match self {
-            Value::Enum(_, s) => Value::Sym(s),
+            Value::Enum(_, s) => Value::Sym(if symbol::position(s).is_some() { Sym::NULL } else { s }),
             Value::Link(_, i) => Value::Long(i),
             Value::Vector(Vector { attr, items: items @ (Items::Enum(..) | Items::Link(..)) }) => {
                 Value::Vector(Vector { attr, items: items.plain() })

@@ -1,5 +1,6 @@
 //! Vectors: shared slices, with one variant for each kdb+ type.
 
+use super::symbol;
 use super::value::Value;
 use crate::kernel::blocks;
 use crate::kernel::num::{Int, Num};
@@ -483,10 +484,10 @@ impl Items {
         }
     }
 
-    /// Returns enumerated items as plain symbols or longs, others unchanged.
+    /// Returns enumerated items as plain symbols or longs, others unchanged. Items beyond the end of their domain become null symbols.
     pub fn plain(&self) -> Items {
         match self {
-            Items::Enum(_, s) => Items::Sym(s.clone()),
+            Items::Enum(_, s) => Items::Sym(symbol::without_placeholders(s).map_or_else(|| s.clone(), Shared::from)),
             Items::Link(_, s) => Items::Long(s.clone()),
             other => other.clone(),
         }

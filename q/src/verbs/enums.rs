@@ -1,6 +1,5 @@
 //! Enumerations and foreign keys: symbols over the name of a list, keys and row numbers over that of a table.
 
-pub(crate) mod beyond;
 mod follow;
 
 use crate::runtime::context::Context;
@@ -13,7 +12,7 @@ use crate::runtime::values::{domain_of, domain_of_items};
 use crate::verbs::above::Evaluate;
 use crate::verbs::{find, index};
 use columns::table::function::Function;
-use columns::table::symbol::text;
+use columns::table::symbol::{position, text, without_placeholders};
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 pub(crate) use follow::{domain_changed, has_domains, is_domain, note};
 
@@ -203,11 +202,15 @@ pub(crate) fn places(context: &mut Context, x: &Value) -> Result {
     let size = held.count() as i64;
     let found = crate::verbs::sets::find_in(context, held, x.clone().plain())?;
     let symbols = x.as_symbols().unwrap_or_default();
-    let beyond = |i: usize| symbols.get(i).map_or(i64::MIN, |symbol| beyond::place(*symbol));
+    // A symbol that the domain no longer has, or has not yet, keeps its own position.
+    let beyond = |i: usize| symbols.get(i).and_then(|symbol| position(*symbol));
+    let place = |i: usize, at: i64| beyond(i).unwrap_or(if at < size { at } else { i64::MIN });
     Ok(match found {
-        Value::Long(at) if at >= size => Value::Long(beyond(0)),
-        Value::Vector(Vector { attr, items: Items::Long(at) }) if at.iter().any(|at| *at >= size) => {
-            let at = at.iter().enumerate().map(|(i, at)| if *at < size { *at } else { beyond(i) });
+        Value::Long(at) => Value::Long(place(0, at)),
+        Value::Vector(Vector { attr, items: Items::Long(at) })
+            if at.iter().any(|at| *at >= size) || without_placeholders(symbols).is_some() =>
+        {
+            let at = at.iter().enumerate().map(|(i, at)| place(i, *at));
             Vector { attr, items: Items::Long(at.collect::<Vec<i64>>().into()) }.into()
         }
         found => found,

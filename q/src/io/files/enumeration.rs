@@ -5,12 +5,12 @@ use super::tagged;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::verbs::enums;
-use columns::table::symbol::intern;
+use columns::table::symbol::{self, intern};
 use columns::table::{Items, Sym, Value, Vector};
 use std::cell::RefCell;
 
 /// Returns the symbols of a domain at the indices that a source has, or the indices if the domain is not loaded. For one beyond the domain's end there
-/// is a symbol too, see [`enums::beyond`].
+/// is a symbol too, see [`symbol::placeholder`].
 pub(super) fn enumeration<const N: usize>(
     context: &mut Context,
     name: &[u8],
@@ -42,7 +42,7 @@ pub(super) fn enumeration<const N: usize>(
 #[cold]
 #[inline(never)]
 fn missing(place: i64, failed: &RefCell<Option<QError>>) -> Sym {
-    let symbol = if place < 0 { Ok(Sym::NULL) } else { enums::beyond::symbol(place) };
+    let symbol = if place < 0 { Ok(Sym::NULL) } else { symbol::placeholder(place).map_err(QError::from) };
     symbol.unwrap_or_else(|error| {
         *failed.borrow_mut() = Some(error);
         Sym::NULL
