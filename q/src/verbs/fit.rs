@@ -98,7 +98,7 @@ fn is_integer(t: i8) -> bool {
     (types::SHORT..=types::LONG).contains(&t)
 }
 
-/// As [`conform`], for rows of other types; enumerated columns accept none.
+/// As [`conform`], for rows of other types; of them an enumerated column accepts symbols, and a foreign key the keys of its table.
 fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<Table, QError> {
     let mut new = match rows {
         Value::Table(new) => {
@@ -121,7 +121,9 @@ fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<
         let (a, b) = (old.items.type_number(), new.items.type_number());
         let symbols = matches!((a, b), (20, 11) | (11, 20));
         let other = accepts.takes(a, b) && crate::runtime::values::domain_of_items(&old.items).is_none();
-        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols && !other {
+        // Keys of any type become places in the table of a foreign key, or are 'cast.
+        let keys = matches!(old.items, Items::Link(..));
+        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols && !keys && !other {
             return Err(other_type(*name, &old.items, &new.items));
         }
     }

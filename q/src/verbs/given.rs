@@ -64,10 +64,10 @@ impl Display for Given {
             types::CHAR => f.write_str("a string"),
             types::ITERATOR => f.write_str("an iterator"),
             types::TABLE..=types::SORTED_DICT => write!(f, "a {}", types::name(self.type_number)),
-            types::ENUM => f.write_str("a list of enumerated symbols"),
+            types::ENUM => f.write_str("an enumeration"),
             list if list > 0 => write!(f, "a list of {}s", types::name(list)),
             atom => match -atom {
-                types::ENUM => f.write_str("an enumerated symbol"),
+                types::ENUM => f.write_str("an item of an enumeration"),
                 types::INT => f.write_str("an int"),
                 _ => write!(f, "a {}", types::name(atom)),
             },
