@@ -6,7 +6,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
 use crate::verbs::shape;
-use crate::verbs::strings::{Piece, occurrences, pattern};
+use crate::verbs::strings::{Piece, occurrences, searched};
 use columns::table::Value;
 
 /// Whether a set of characters in a pattern is not closed.
@@ -49,7 +49,7 @@ pub(crate) fn ssr(context: &mut Context, mut arguments: Vec<Value>) -> Result {
     if has_open_class(y) {
         return Err(QError::named("unmatched ]"));
     }
-    let pieces = pattern(y);
+    let pieces = searched(y)?;
     if !matches!(z, Value::Func(_)) && z.as_text().is_none() {
         return replaced_by_constant(context, subject, &pieces, z);
     }
