@@ -115,7 +115,8 @@ fn lines(value: &Value, most: usize, style: Style) -> Lines {
     match value {
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
             let shown = l.get(..most.min(l.len())).unwrap_or_default();
-            list_lines(shown, style)
+            // A column of a table shows such items one by one, as kdb+ does.
+            if is_without_columns(l) { vec![Vec::new(); shown.len()] } else { list_lines(shown, style) }
         }
         Value::Dict(d) => match (&d.keys, &d.values) {
             (Value::Table(k), Value::Table(v)) => {
@@ -221,6 +222,13 @@ fn lines_of(items: &[Value], style: Style, most: usize, cells: impl Fn(&Value, u
     let mut lines = join_columns_within(columns, rows.len(), most);
     lines.resize(items.len(), Vec::new());
     lines
+}
+
+/// Whether several rows of one type have no items: a matrix whose lines are blank, as `2 0N#0#0`.
+fn is_without_columns(rows: &[Value]) -> bool {
+    let number = rows.first().map_or(0, Value::type_number);
+    let is_empty = |row: &Value| matches!(row, Value::Vector(v) if v.is_empty()) && row.type_number() == number;
+    rows.len() > 1 && rows.iter().all(is_empty) && !is_compact(rows)
 }
 
 /// Rows of text, booleans or bytes are shown unaligned.
