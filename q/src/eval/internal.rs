@@ -11,7 +11,7 @@ use crate::syntax::prims::Primitive;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::format::one_line_at;
-use crate::verbs::function::{elided, type_of, valence};
+use crate::verbs::function::{self, elided, type_of, valence};
 use crate::verbs::show::{MAX_CONSOLE, show};
 use crate::verbs::{amend, index, tables};
 use columns::table::function::{Function, Lambda};
@@ -127,7 +127,10 @@ fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
         Function::Derived { function, .. } => function.clone(),
         Function::Primitive(index) => match prims::get(*index) {
             Some(word) if type_of(x) == types::LAMBDA => word_parts(word, x)?,
-            found => Value::Long(found.map_or(0, |p| i64::from(p.code.1))),
+            found => match found.and_then(|word| function::iterated(word.name)) {
+                Some(operator) => prims::glyph(operator),
+                None => Value::Long(found.map_or(0, |p| i64::from(p.code.1))),
+            },
         },
         _ => x.clone(),
     })
@@ -185,13 +188,14 @@ fn apply_one(context: &mut Context, f: &Value, x: Value) -> Result {
 
 /// `.[…]` with 1 to 4 arguments.
 pub(crate) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
-    let path = |x: &Value| if let Value::Vector(_) = x { x.items() } else { vec![x.clone()] };
+    // The rows of a table, such as `enlist` of a dictionary, are its items.
+    let path = |x: &Value| if matches!(x, Value::Vector(_) | Value::Table(_)) { x.items() } else { vec![x.clone()] };
     match a.len() {
         1 => value(context, a.remove(0)),
         2 => {
             let arguments = a.remove(1);
             let f = a.remove(0);
-            if !matches!(arguments, Value::Vector(_)) {
+            if !matches!(arguments, Value::Vector(_) | Value::Table(_)) {
                 return Err(type_error());
             }
             if arguments.count() == 0 {

@@ -10,7 +10,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::function::valence;
 use crate::verbs::map::map;
 use crate::verbs::matches::same;
-use crate::verbs::{fold, index};
+use crate::verbs::{fold, index, shape};
 use crate::vm::{Given, Many, Results, atom};
 use columns::table::function::{Function, Iterator};
 use columns::table::{Items, Value, Vector};
@@ -283,6 +283,7 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     if y.is_scalar() {
         return match seed {
             Some(seed) => context.call2(f, seed, y.clone()),
+            None if !scan && prims::name_of(f) == Some(",") => shape::raze(context, y.clone()),
             None => Ok(y.clone()),
         };
     }
@@ -294,6 +295,7 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     let mut out = Results::new();
     let mut total = match seed {
         Some(seed) => seed,
+        None if count == 0 && scan && prims::name_of(f).is_some() => return Ok(y.clone()),
         None if count == 0 => return Ok(fold::fold_identity(f, y)),
         None => {
             from = 1;

@@ -39,8 +39,8 @@ pub(crate) fn of(context: &mut Context, name: Sym) -> Option<Value> {
     if names.is_empty() && !root && text(name) != b".o" {
         return None;
     }
-    let mut keys = vec![Sym::NULL];
-    let mut values = vec![Value::Null];
+    // Every namespace has the generic null under the null symbol, but not the root.
+    let (mut keys, mut values) = if root { Default::default() } else { (vec![Sym::NULL], vec![Value::Null]) };
     for short in names {
         let full = if root { short } else { intern(&[text(name), b".", text(short)].concat()).ok()? };
         let value = match context.host.global(full) {

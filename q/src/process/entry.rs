@@ -121,7 +121,8 @@ pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Ori
 
 fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
     if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
-        return commands::command(context, command).map(|value| (value, true));
+        let result = commands::command(context, command).map(|value| (value, true));
+        return result.map_err(|error| if error.has_place() { error } else { error.place(0) });
     }
     if let [letter @ b'a'..=b'z', b')', rest @ ..] = text
         && (*letter != b'k' || rest.trim_ascii().starts_with(b"\\"))

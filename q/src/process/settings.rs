@@ -93,7 +93,7 @@ fn size(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
         let sizes = if word == b"c" { [console.rows, console.columns] } else { console.web };
         return Ok(Items::Int(sizes.iter().map(|s| *s as i32).collect()).into());
     }
-    let mut sizes = rest.split(|c| *c == b' ').filter_map(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
+    let mut sizes = rest.split(|c| *c == b' ').filter_map(|n| usize::try_from(number(n)?).ok());
     let (Some(rows), Some(columns)) = (sizes.next(), sizes.next()) else { return Err(QError::named("length")) };
     let (rows, columns) = (rows.clamp(10, MAX_CONSOLE), columns.clamp(10, MAX_CONSOLE));
     if word == b"c" {
@@ -147,6 +147,8 @@ fn expunge(context: &mut Context, rest: &[u8]) -> Result {
 pub(super) fn number(rest: &[u8]) -> Option<i64> {
     match rest {
         b"0N" | b"0Ni" => Some(i64::MIN),
+        // A setting is an int, and programs put back what they have read: `system"c ",.Q.s1 system"c"`.
+        [digits @ .., b'i'] if digits.last().is_some_and(u8::is_ascii_digit) => number(digits),
         _ => std::str::from_utf8(rest).ok()?.parse().ok(),
     }
 }

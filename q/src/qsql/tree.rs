@@ -56,6 +56,9 @@ pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
                 {
                     return assignment(target, value, false, Some(through));
                 }
+                if let ([returned], Value::Char(b':')) = (arguments, f) {
+                    return Ok(Node::new(0, Kind::Return(Box::new(to_node(returned)?))));
+                }
                 if let ([reason], true) = (arguments, prims::is_glyph(f, "'"))
                     && is_text(reason)
                 {
@@ -384,7 +387,7 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
             [one] => from_node(one),
             _ => list(Value::Char(b';'), nodes),
         },
-        Kind::Return(n) => list(prims::glyph(":"), std::slice::from_ref(&**n)),
+        Kind::Return(n) => list(Value::Char(b':'), std::slice::from_ref(&**n)),
         Kind::Signal(n) => list(prims::glyph("'"), std::slice::from_ref(&**n)),
         Kind::Match(nodes) => list(prims::glyph(":"), nodes),
         Kind::View(name, source) => {

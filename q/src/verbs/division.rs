@@ -88,7 +88,7 @@ pub(super) fn bar(x: &Items, y: &Items) -> Result<Items, QError> {
     let t = type_of_bar(a, b);
     let (x, y) = (&number(x.clone())?, &number(y.clone())?);
     if matches!(a, REAL | FLOAT | DATETIME) || matches!(b, REAL | FLOAT | DATETIME) {
-        let bars = zip(&floats(x)?, &floats(y)?, |x, y| if x == 0.0 { y } else { x * (y / x).floor() });
+        let bars = zip(&floats(x)?, &floats(y)?, |x, y| x * (y / x).floor());
         return match t {
             FLOAT => Ok(Items::Float(bars.into())),
             DATETIME => Ok(Items::Datetime(bars.into())),
@@ -102,7 +102,7 @@ pub(super) fn bar(x: &Items, y: &Items) -> Result<Items, QError> {
     } else {
         longs(x, a)?
     };
-    let bars = zip(&widths, &longs(y, b)?, |x, y| if x == 0 { y } else { long_div(y, x).times(x) });
+    let bars = zip(&widths, &longs(y, b)?, |x, y| long_div(y, x).times(x));
     Ok(Items::from_longs(t, bars))
 }
 

@@ -104,6 +104,20 @@ fn keyword_type(word: &str) -> Option<i8> {
     })
 }
 
+/// The operator of a keyword that is one with an iterator, as `sums` is `+\`.
+pub(crate) fn iterated(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "sums" => "+",
+        "prds" => "*",
+        "maxs" => "|",
+        "mins" => "&",
+        "raze" => ",",
+        "deltas" => "-",
+        "ratios" => "%",
+        _ => return None,
+    })
+}
+
 /// q's `type` of a value; each kind of function has its own number.
 pub(crate) fn type_of(value: &Value) -> i8 {
     match value {
