@@ -82,12 +82,13 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
             _ => {}
         });
     }
-    let short = crate::verbs::trace::holder_of(context, l)?;
+    let holder = crate::verbs::trace::holder_of(context, l)?;
     // A lambda without a name that a script evaluates stands in that script.
-    let origin = short.map_or_else(|| context.host.loading_from(), |short| context.host.origin(short));
+    let origin = holder.map_or_else(|| context.host.loading_from(), |name| context.host.origin(name));
     out.push(Value::longs(Vec::new()));
-    out.push(match short {
-        Some(short) => Value::chars([if space.is_empty() { &b"."[..] } else { space }, b".", text(short)].concat()),
+    out.push(match holder.map(text) {
+        Some(full) if full.starts_with(b".") => Value::chars(full),
+        Some(of_root) => Value::chars([b"..", of_root].concat()),
         None => Value::empty(),
     });
     out.push(Value::chars(origin.as_ref().map_or(&[][..], |o| &o.file[..])));

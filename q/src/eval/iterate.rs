@@ -295,7 +295,6 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     let mut out = Results::new();
     let mut total = match seed {
         Some(seed) => seed,
-        None if count == 0 && scan && prims::name_of(f).is_some() => return Ok(y.clone()),
         None if count == 0 => return Ok(fold::fold_identity(f, y)),
         None => {
             from = 1;

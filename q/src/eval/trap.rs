@@ -1,4 +1,4 @@
-//! Errors with backtraces: `.Q.trp`, `.Q.trpd`, `.Q.pl`, `.Q.sbt`, `.Q.bt`.
+//! Errors with backtraces: `.Q.trp`, `.Q.trpd`, `.Q.pl`, `.Q.sbt`, `.Q.bt`, `.Q.Ll`, `.Q.btx`.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, Place, QError};
@@ -131,6 +131,25 @@ pub(crate) fn sbt(_: &mut Context, x: Value) -> Result {
         write_level(&row, &mut out)?;
     }
     Ok(Value::chars(out))
+}
+
+/// `` .Q.Ll` ``: the call stack as a backtrace, innermost frame first. Other processes see neither paths nor the text of handlers and of messages.
+pub(crate) fn stack(context: &mut Context, _: Value) -> Result {
+    let mut places = crate::verbs::trace::levels(context, context.at);
+    if context.host.caller().remote {
+        for place in &mut places {
+            place.origin = None;
+            if place.name.is_empty() || place.name.starts_with(b".z.") {
+                place.text.clear();
+            }
+        }
+    }
+    Ok(as_value(&places, &Value::Null))
+}
+
+/// `.Q.btx x`: a stack of `.Q.Ll` as a backtrace, which it is already.
+pub(crate) fn btx(_: &mut Context, x: Value) -> Result {
+    Ok(x)
 }
 
 /// `.Q.bt[]`: prints the current call stack, innermost frame first.

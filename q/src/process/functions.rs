@@ -282,6 +282,8 @@ static FUNCTIONS: &[(&str, Run)] = &[
     (".Q.pl", Run::Unary(trap::pl)),
     (".Q.sbt", Run::Unary(trap::sbt)),
     (".Q.bt", Run::Unary(trap::bt)),
+    (".Q.Ll", Run::Unary(trap::stack)),
+    (".Q.btx", Run::Unary(trap::btx)),
     (".Q.rp", Run::Unary(modules::resolved)),
     (".Q.m.mp", Run::Unary(modules::path_of)),
     (".Q.m.use", Run::Unary(modules::use_module)),

@@ -202,7 +202,7 @@ pub enum Outcome {
 }
 
 /// Parses a message. Its size was limited on receipt; structure and nesting are checked here.
-fn decoded(body: &[u8], endian: Endian, max_depth: usize) -> Result<Value, QError> {
+pub fn decoded(body: &[u8], endian: Endian, max_depth: usize) -> Result<Value, QError> {
     let limits = proto::Limits { max_message_bytes: u64::MAX, max_decompressed_bytes: u64::MAX, max_depth };
     let bad = |error: DecodeError| {
         if matches!(error.kind, DecodeErrorKind::TooDeep { .. }) {

@@ -183,8 +183,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
     };
     match (&held, from) {
         (Some(Value::Dict(d)), _) if d.keyed().is_none() => {
-            let rest =
-                crate::verbs::take::drop(context, Value::symbols(names(&query.columns)?), Value::Dict(d.clone()))?;
+            let rest = crate::verbs::take::drop(context, Value::symbols(deleted(query)?), Value::Dict(d.clone()))?;
             if let Value::Sym(name) = from {
                 context.set_global(*name, rest)?;
                 return Ok(Some(from.clone()));
@@ -194,11 +193,20 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
         // The null symbol lists the namespaces, and is none of them.
         (None, Value::Sym(space)) if *space == Sym::NULL => Err(QError::named("type")),
         (None, Value::Sym(space)) if context.namespace(*space).is_some() => {
-            context.delete_names(*space, &names(&query.columns)?)?;
+            context.delete_names(*space, &deleted(query)?)?;
             Ok(Some(from.clone()))
         }
         _ => Ok(None),
     }
+}
+
+/// Names to delete, as they are written: `i` is no row number here, nor `a.b` a part of `a`.
+fn deleted(query: &Query) -> Result<Vec<Sym>, QError> {
+    let name = |(given, node): &(Option<Sym>, Node)| match node.kind {
+        Kind::Column(written, _) => Some(given.unwrap_or(written)),
+        _ => given.or_else(|| column_name(node)),
+    };
+    query.columns.iter().map(|field| name(field).ok_or(QError::named("type"))).collect()
 }
 
 /// Names of the result's columns; duplicates get a numeric suffix.
@@ -347,7 +355,7 @@ fn delete(query: &Query, selected: &Selected) -> Walk<Table> {
         let kept: Vec<u32> = gone.iter().enumerate().filter(|(_, g)| !**g).map(|(i, _)| i as u32).collect();
         return Ok(table.rows(&kept));
     }
-    let gone = names(&query.columns)?;
+    let gone = deleted(query)?;
     let mut out = Table::new(Vec::new(), Vec::new());
     for name in &gone {
         crate::verbs::index::column(table, *name)?;

@@ -15,6 +15,7 @@ use crate::syntax::ast::{Kind, Node, Query, Verb};
 use crate::syntax::prims;
 use crate::verbs::attributes::mark_sorted;
 use crate::verbs::{find, rows, shape};
+use columns::table::symbol::text;
 use columns::table::{Items, Sym, Table, Value};
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub(crate) fn template(
     if query.limit.is_some() || query.order.is_some() {
         return Err(QError::with("nyi", "select[…] from a partitioned table").into());
     }
-    let (chosen, filters) = choose(context, &parts, &query.filters, frame)?;
+    let (chosen, filters) = choose(context, (&parts, &columns), &query.filters, frame)?;
     let by = query.by.as_deref().unwrap_or_default();
     let named = query.columns.iter().chain(by).map(|(_, node)| node);
     let (needed, dotted) = columns_of(named.chain(filters));
@@ -239,14 +240,20 @@ fn keyed(context: &mut Context, results: &[Value], keys: usize) -> Result<Value,
     Ok(Value::dict(Value::table(all), Value::table(values)))
 }
 
-/// Returns the partitions selected by leading clauses on the field, and the remaining clauses.
+/// Returns the partitions selected by leading clauses on the field, and the remaining clauses. Names in a clause that are no columns are
+/// variables: `date=d`.
 fn choose<'q>(
     context: &mut Context,
-    parts: &Partitions,
+    (parts, columns): (&Partitions, &[Sym]),
     filters: &'q [Node],
     frame: &mut Frame,
 ) -> Walk<(Vec<usize>, &'q [Node])> {
-    let leading = filters.iter().take_while(|f| columns_of(std::iter::once(*f)).0.as_slice() == [parts.field]).count();
+    let is_of_rows = |name: &Sym| columns.contains(name) || text(*name) == b"i";
+    let is_leading = |clause: &&Node| {
+        let (names, _) = columns_of(std::iter::once(*clause));
+        names.contains(&parts.field) && !names.iter().any(is_of_rows)
+    };
+    let leading = filters.iter().take_while(is_leading).count();
     let (first, rest) = filters.split_at(leading);
     let selected = qsql::filter(context, Arc::new(database::field_table(parts)), first, frame)?;
     Ok((selected.row_numbers(), rest))

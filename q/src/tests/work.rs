@@ -37,9 +37,9 @@ const SHORT: &[&str] = &[
     "meta", "tables", "flip", "sublist", "_", "!", "#", "@", ".", "xcol", "xcols", "xkey", "null", "floor", "ceiling",
     "and", "show", "exit", "raze", "upsert", "insert", "set", "each", "peach", "over", "scan", "prior", "system",
     "read0", "read1", "hopen", "hclose", "save", "load", "rload", "rsave", "dsave", "hdel", "hcount", "setenv",
-    "getenv", "view", "views", "fkeys", "eval", "reval", "parse", "rand", ".Q.s", ".Q.S", ".Q.w", ".Q.bt", ".Q.pl",
-    ".Q.sbt", ".Q.rp", ".j.jd", "trim", "ltrim", "rtrim", ".Q.ty", ".Q.id", ".Q.qp", ".Q.qt", "ungroup", "uj", "ujf",
-    "distinct", "'", "/", "\\", "':", "/:", "\\:", "0:", "1:", "2:", "$", ",", "?", "enlist",
+    "getenv", "view", "views", "fkeys", "eval", "reval", "parse", "rand", ".Q.s", ".Q.S", ".Q.w", ".Q.bt", ".Q.Ll",
+    ".Q.btx", ".Q.pl", ".Q.sbt", ".Q.rp", ".j.jd", "trim", "ltrim", "rtrim", ".Q.ty", ".Q.id", ".Q.qp", ".Q.qt",
+    "ungroup", "uj", "ujf", "distinct", "'", "/", "\\", "':", "/:", "\\:", "0:", "1:", "2:", "$", ",", "?", "enlist",
 ];
 
 /// Primitives that may have their result from the first items, if the other argument is short.

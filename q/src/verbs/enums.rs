@@ -15,6 +15,7 @@ use columns::table::function::Function;
 use columns::table::symbol::{position, text, without_placeholders};
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 pub(crate) use follow::{domain_changed, has_domains, is_domain, note};
+use proto::types;
 
 /// The keys of the table, or items of the list, that a domain's name refers to.
 fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError> {
@@ -154,8 +155,15 @@ pub(crate) fn link(context: &mut Context, name: Sym, rows: Value) -> Result {
 pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
     let known = context.host.global(name).unwrap_or_else(|| Value::symbols(Vec::new()));
     let y = y.plain();
-    if !matches!(known, Value::Vector(_)) {
-        return enumerate(context, name, y);
+    let Value::Vector(Vector { items: own, .. }) = &known else { return enumerate(context, name, y) };
+    // Symbols are not mixed with others: that would change the type of all enumerations over the domain.
+    let is_none = own.is_empty() || y.count() == 0;
+    if !is_none
+        && matches!(own, Items::Sym(_))
+        && y.type_number().abs() != types::SYMBOL
+        && y.type_number() != types::LIST
+    {
+        return Err(type_error());
     }
     if context.host.global(name).is_none() || !has_all(context, &known, &y)? {
         // The domain keeps its items in place, also equal ones: positions of other enumerations refer to them.

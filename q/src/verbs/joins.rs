@@ -7,10 +7,11 @@ use crate::runtime::values::type_error;
 use crate::runtime::{gather, limits};
 use crate::verbs::find;
 use crate::verbs::format::is_blank;
+use crate::verbs::given::other_columns;
 use crate::verbs::rows::key_by;
 use crate::verbs::tables::flat;
 use columns::kernel::blocks;
-use columns::table::{Items, Table, Value, Vector};
+use columns::table::{Items, Sym, Table, Value, Vector};
 
 fn table(x: &Value) -> std::result::Result<&Table, QError> {
     if let Value::Table(t) = x { Ok(t) } else { Err(type_error()) }
@@ -65,13 +66,27 @@ fn row_numbers(positions: &[i64]) -> Vec<u32> {
     blocks::map(positions, |at| u32::try_from(*at).unwrap_or(u32::MAX))
 }
 
+/// The row of a keyed table for each row of `t`: that of its key or, in a sorted one, which is a step function, that at or before it. Out of range
+/// without one.
+fn partners(context: &mut Context, y: &Value, t: &Table) -> std::result::Result<Vec<i64>, QError> {
+    let (k, _) = keyed(y)?;
+    if !matches!(y, Value::Dict(d) if d.sorted) {
+        return find::table_positions(context, k, t);
+    }
+    let column = |name: &Sym| t.column(*name).cloned().ok_or_else(|| other_columns(&k.names, &t.names));
+    let sought = k.names.iter().map(column).collect::<std::result::Result<Vec<Vector>, QError>>()?;
+    let sought = Value::table(Table::new(k.names.clone(), sought));
+    let rows = crate::verbs::sets::bin(context, Value::table(k.clone()), sought)?;
+    rows.as_vector().and_then(|rows| crate::verbs::convert::rows(&rows.items)).ok_or_else(type_error)
+}
+
 fn left_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result {
     let (t, keys) = flat(context, x)?;
     if matches!(y, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty()) {
         return key_by(keys, &t);
     }
-    let (k, v) = keyed(y)?;
-    let rows = find::table_positions(context, k, &t)?;
+    let (_, v) = keyed(y)?;
+    let rows = partners(context, y, &t)?;
     key_by(keys, &overlay(context, &t, v, &row_numbers(&rows), fill)?)
 }
 
@@ -111,8 +126,8 @@ pub(crate) fn pj(context: &mut Context, x: Value, y: Value) -> Result {
     use crate::verbs::arith::atomic;
     use columns::kernel::zip::Arithmetic;
     let (t, keys) = flat(context, &x)?;
-    let (k, v) = keyed(&y)?;
-    let rows = find::table_positions(context, k, &t)?;
+    let (_, v) = keyed(&y)?;
+    let rows = partners(context, &y, &t)?;
     let mut out = Table { sorted: false, ..(*t).clone() };
     for (name, column) in v.names.iter().zip(&v.columns) {
         let new: Value = column.items.gather(&rows).into();

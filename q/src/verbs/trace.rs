@@ -2,6 +2,7 @@
 
 use crate::runtime::context::{Context, RunningCode};
 use crate::runtime::error::{Place, QError};
+use crate::runtime::values::symbol;
 use crate::syntax::lambda;
 use crate::syntax::resolve::qualify;
 use columns::table::function::{Function, Lambda};
@@ -72,14 +73,20 @@ fn is_within(outer: &[u8], inner: &[u8]) -> bool {
     !inner.is_empty() && outer.len() > inner.len() && outer.windows(inner.len()).any(|part| part == inner)
 }
 
-/// Name, within the lambda's namespace, of the global that holds it.
+/// Full name of the global that holds a lambda: one of the lambda's namespace, else one of the root or of a namespace under it.
 pub(crate) fn holder_of(context: &Context, lambda: &Lambda) -> Result<Option<Sym>, QError> {
-    for short in context.host.names(lambda.namespace) {
-        let full = qualify(short, lambda.namespace)?;
-        if let Some(Value::Func(f)) = context.host.global(full)
-            && matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code))
-        {
-            return Ok(Some(short));
+    let mut spaces = vec![lambda.namespace, Sym::NULL];
+    for space in context.host.namespaces() {
+        spaces.push(symbol(&[b".", text(space)].concat())?);
+    }
+    for space in spaces {
+        for short in context.host.names(space) {
+            let full = qualify(short, space)?;
+            if let Some(Value::Func(f)) = context.host.global(full)
+                && matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code))
+            {
+                return Ok(Some(full));
+            }
         }
     }
     Ok(None)

@@ -9,10 +9,10 @@ use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
 use crate::q::host::{Caller, Grants, Host};
 use crate::q::session::Session;
-use crate::q::{Limits, QError, Rules, apply, from_view};
+use crate::q::{Limits, QError, Rules, apply};
 use crate::sys::interrupt::Cancel;
 use crate::table::{Sym, Value, symbol};
-use proto::{Endian, MessageKind, View};
+use proto::MessageKind;
 use std::collections::VecDeque;
 
 /// Returns the caller of what a client's connection evaluates.
@@ -95,7 +95,18 @@ impl Console {
                 limits.cancel = Some(inbox.gone().clone());
             }
             session.begin_message(kind == MessageKind::Sync);
-            let result = self.request(session, handle, kind, (&body, endian), &limits);
+            let received = limits.within(|| handlers::decoded(&body, endian, limits.message_depth));
+            let is_malformed = matches!(&received, Err(error) if error.name.as_ref() == b"badmsg");
+            let result = match received {
+                Ok(value) => self.request(session, handle, kind, value, &limits),
+                Err(error) if is_malformed => {
+                    let (is_sync, body) = (kind == MessageKind::Sync, body.clone());
+                    let event = handlers::HandlerEvent::Message { is_sync, body, endian };
+                    let handled = self.event(session, (self.caller_of(handle), true), &event, None);
+                    handled.and(Err(error))
+                }
+                Err(error) => Err(error),
+            };
             if session.exited().is_some() {
                 // As in kdb+, a request that ends the process gets no response: its connection closes.
                 return;
@@ -116,6 +127,10 @@ impl Console {
                 answer(Vec::new(), ReplyOrder::InOrder);
             }
             self.send_deferred(session);
+            if is_malformed {
+                // What its sender sends next cannot be trusted either.
+                session.cut(handle);
+            }
         }
         if inbox.is_over() {
             self.closed(session, inbox);
@@ -146,21 +161,22 @@ impl Console {
         limits
     }
 
+    fn caller_of(&self, handle: i32) -> Caller {
+        let caller = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
+        caller.unwrap_or(Caller { handle, ..Caller::default() })
+    }
+
     /// Evaluates a message with `.z.pg` or `.z.ps` if set, else directly.
     fn request(
         &self,
         session: &mut Session,
         handle: i32,
         kind: MessageKind,
-        (body, endian): (&[u8], Endian),
+        message: Value,
         limits: &Limits,
     ) -> Result<Value, QError> {
-        let (view, _) =
-            View::parse(body, endian, &proto::Limits::default()).map_err(|e| QError::with(e.term(), e.to_string()))?;
-        let message = limits.within(|| from_view(&view))?;
         let handler = handler(session, if kind == MessageKind::Sync { ".z.pg" } else { ".z.ps" });
-        let caller = self.clients.borrow().get(&handle).map(|(caller, _)| caller.clone());
-        session.set_caller(caller.unwrap_or(Caller { handle, ..Caller::default() }));
+        session.set_caller(self.caller_of(handle));
         let result = self.apart(session, handle, |session| {
             signals::evaluating(|| match &handler {
                 Some(handler) => apply(session, handler, &[message], limits),

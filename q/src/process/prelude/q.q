@@ -157,7 +157,7 @@ csv:","
 .Q.dsftg:{[d;s;f;t;g]
   w:sum t 1;at:s 1;
   end:$[0<s 2;at+s 2;hcount[s 0]+s 2];
-  p:` sv .Q.par . d;
+  p:` sv(.Q.par . d),`;
   while[w<=end-at;
     n:w*.Q.M&1000000&(end-at)div w;
     p upsert .Q.en[d 0]g flip f!t 1:(s 0;at;n);

@@ -333,6 +333,8 @@ pub static PRIMITIVES: &[Primitive] = &[
     word(".Q.pl", "one level of a stack of .Q.trp as text"),
     word(".Q.sbt", "stack of .Q.trp as text"),
     word(".Q.bt", "prints the stack of the running functions"),
+    word(".Q.Ll", "the stack of the running functions, for .Q.btx"),
+    word(".Q.btx", "a stack of .Q.Ll as one of .Q.trp"),
     word(".Q.rp", "a path that begins with ::, relative to the script that is loaded, as an absolute one"),
     word(".Q.m.mp", "path of a module without the ending of its file, for files beside it"),
     word(".Q.m.use", "the export of a module, which is loaded on its first use: use`name"),

@@ -8,12 +8,13 @@ use columns::sys::budget::{self, BLOCK};
 use columns::table::symbol::{intern, text};
 use columns::table::{Items, Sym, Table, Value, Vector};
 
-/// `.j.k x`: parses JSON text; a list of lines is joined first.
+/// `.j.k x`: parses JSON text, which may be bytes as `read1` returns them; a list of lines is joined first.
 pub(crate) fn from_json(_: &mut Context, x: Value) -> Result {
     let joined;
-    let bytes = match x.as_text() {
-        Some(text) => text,
-        None => {
+    let bytes = match (&x, x.as_text()) {
+        (Value::Vector(Vector { items: Items::Byte(bytes), .. }), _) => bytes,
+        (_, Some(text)) => text,
+        _ => {
             let mut all = Vec::new();
             for line in limits::items(&x)? {
                 all.extend_from_slice(line.as_text().ok_or_else(type_error)?);
