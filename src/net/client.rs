@@ -127,6 +127,22 @@ impl WriteHalf {
         Ok(self.socket.write_by(messages, by)?)
     }
 
+    /// Writes as many bytes as the socket takes at once, and returns their number; none over TLS, where a record cannot be written in part.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn send_now(&mut self, messages: &[u8]) -> Result<usize, ClientError> {
+        Ok(self.socket.write_now(messages)?)
+    }
+
+    /// As [`WriteHalf::send`], but waits as long as the connection lasts.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn send_patiently(&mut self, messages: &[u8]) -> Result<(), ClientError> {
+        Ok(self.socket.write_patiently(messages)?)
+    }
+
     /// As [`WriteHalf::send`] before a close, which a server that does not read must not delay.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ mod links;
 mod listener;
 pub mod message;
 pub mod notify;
+pub mod outgoing;
 pub mod own_user;
 pub mod peer;
 pub mod reactor;

@@ -1,19 +1,20 @@
 //! Connections that q opens with `hopen`. A thread per connection reads, so that responses reach the waiting query and the peer's own
 //! messages are evaluated.
 
-use super::client::{Client, ClientError, WriteHalf};
+use super::client::{Client, ClientError};
 use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder, Tell};
+use super::outgoing::Outgoing;
 pub use super::remote_errors::ended;
 use super::remote_errors::{refused, reported, unsent};
 use super::web_remote::{self, Web};
 use super::{message, own_user, websocket};
 use crate::config::Address;
-use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply, is_web};
+use crate::q::handles::{Arrived, Connector, Holder, Peer, Reply, Unsent, is_web};
 use crate::q::{QError, from_view, to_wire};
 use crate::table::{Items, Value, Vector};
 use bytes::Bytes;
 use proto::{Limits, MessageKind, View, Writer, encode};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Default connection timeout.
@@ -116,34 +117,33 @@ pub fn frame(value: &Value) -> Result<Bytes, QError> {
 /// A connection that this process opened.
 struct Remote {
     inbox: Arc<Inbox>,
-    out: Arc<Mutex<WriteHalf>>,
+    out: Arc<Outgoing>,
     tell: Tell,
 }
 
-fn write(out: &Mutex<WriteHalf>, bytes: &[u8]) -> Result<(), ClientError> {
-    out.lock().unwrap_or_else(PoisonError::into_inner).send(bytes)
-}
-
 impl Remote {
-    /// Sends a message; if not all of it could be sent, nothing can follow it.
-    fn write(&self, bytes: &[u8], by: Option<Instant>) -> Result<(), QError> {
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        out.send_by(bytes, by).map_err(|error| {
-            self.inbox.end(End::Closed);
-            out.close();
-            unsent(&error)
-        })
+    /// Sends a request; if not all of it could be sent, nothing can follow it.
+    fn ask(&self, message: &Value, by: Option<Instant>) -> Result<(), QError> {
+        match self.out.send_all(&encoded(MessageKind::Sync, message)?, by) {
+            Ok(true) => Ok(()),
+            Ok(false) => ended(End::Stopped),
+            Err(error) => Err(self.lost(&error)),
+        }
+    }
+
+    fn lost(&self, error: &ClientError) -> QError {
+        self.inbox.end(End::Closed);
+        unsent(error)
     }
 }
 
 impl Peer for Remote {
     fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError> {
-        let kind = if wait { MessageKind::Sync } else { MessageKind::Async };
-        let bytes = encoded(kind, message)?;
-        self.write(&bytes, by)?;
         if !wait {
-            return Ok(Value::Null);
+            let sent = self.out.send(encoded(MessageKind::Async, message)?, by);
+            return sent.map(|()| Value::Null).map_err(|error| self.lost(&error));
         }
+        self.ask(message, by)?;
         match self.inbox.answer(by) {
             Ok(answer) => value(&answer),
             Err(end) => ended(end),
@@ -151,8 +151,21 @@ impl Peer for Remote {
     }
 
     fn request(&mut self, message: &Value, by: Option<Instant>) -> Result<Option<Value>, QError> {
-        self.write(&encoded(MessageKind::Sync, message)?, by)?;
+        self.ask(message, by)?;
         Ok(None)
+    }
+
+    fn flush(&mut self, by: Option<Instant>) -> Result<(), QError> {
+        match self.out.flush(by) {
+            Ok(true) => Ok(()),
+            Ok(false) => ended(End::Stopped),
+            Err(error) => Err(self.lost(&error)),
+        }
+    }
+
+    fn unsent(&self) -> Option<Unsent> {
+        let out = Arc::clone(&self.out);
+        Some(Arc::new(move || out.waiting_bytes()))
     }
 
     fn reply(&mut self, by: Option<Instant>) -> Result<Reply, QError> {
@@ -176,7 +189,7 @@ impl Peer for Remote {
     }
 
     fn cut(&mut self) {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).close();
+        self.out.close();
     }
 
     fn known_as(&mut self, handle: i32) {
@@ -190,14 +203,15 @@ impl Drop for Remote {
     fn drop(&mut self) {
         // No close notification for a handle that this process closes.
         self.inbox.set_number(0);
-        self.cut();
+        self.out.close_after();
     }
 }
 
-/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. As in kdb+, an address without a user means the one that
+/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. Of a connection at most so many bytes wait to be sent. As in kdb+, an address without a user means the one that
 /// runs this process. The login ends with kdb+'s own capability byte: some servers do not know the bit with which elastick's
 /// consoles request reasons of errors.
-pub fn connector(tell: Tell, web: Web) -> Connector {
+pub fn connector(tell: Tell, web: Web, most_bytes: u64) -> Connector {
+    let most_bytes = usize::try_from(most_bytes).unwrap_or(usize::MAX);
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
         let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
@@ -209,7 +223,7 @@ pub fn connector(tell: Tell, web: Web) -> Connector {
             address.user = own_user::name();
         }
         let client = Client::connect(&address, timeout, Limits::default()).map_err(refused)?;
-        let out = Arc::new(Mutex::new(client.outgoing().map_err(|error| reported("hop", &error))?));
+        let out = Outgoing::new(&client, most_bytes).map_err(|error| reported("hop", &error))?;
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));
         let reading = crate::sys::stack::thread("handle".into());
@@ -219,7 +233,7 @@ pub fn connector(tell: Tell, web: Web) -> Connector {
     })
 }
 
-fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<WriteHalf>>, tell: &Tell) {
+fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Outgoing>, tell: &Tell) {
     let end = loop {
         let incoming = match client.next_message(None) {
             Ok(Some(incoming)) => incoming,
@@ -234,7 +248,7 @@ fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<WriteHalf>>, tel
         let answer = move |bytes: Vec<u8>, _: ReplyOrder| {
             if !bytes.is_empty() {
                 // A closed peer needs no response.
-                let _ = write(&out, &bytes);
+                let _ = out.send(bytes, None);
             }
         };
         let (kind, endian) = (incoming.header.kind, incoming.header.endian);
@@ -246,6 +260,6 @@ fn read(mut client: Client, inbox: &Arc<Inbox>, out: &Arc<Mutex<WriteHalf>>, tel
         }
     };
     inbox.end(end);
-    out.lock().unwrap_or_else(PoisonError::into_inner).close();
+    out.close();
     tell(Arc::clone(inbox));
 }

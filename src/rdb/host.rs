@@ -548,6 +548,10 @@ impl Host for QueryHost<'_> {
         [clients, self.scope.handles.peers()].concat()
     }
 
+    fn waiting_bytes(&self) -> Vec<(i32, i64)> {
+        if self.is_restricted() { Vec::new() } else { self.scope.handles.unsent() }
+    }
+
     fn threads(&self) -> Threads {
         Threads { now: self.scope.threads, most: self.scope.threads, processes: 0 }
     }

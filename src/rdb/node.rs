@@ -83,7 +83,7 @@ impl Evaluated {
         let (outlet, messages) = Outlet::new();
         let to_loop = outlet.clone();
         let tell = Arc::new(move |inbox| to_loop.send(LoopMessage::Received(inbox)));
-        let connector = remote::connector(tell, Web::of(&options.limits, None));
+        let connector = remote::connector(tell, Web::of(&options.limits, None), options.limits.outbox_bytes);
         let handles = Arc::new(Handles::numbered_once(Some(connector), first));
         let startup =
             startup::load(&options.commands, &options.load, Arc::clone(&handles), options.helper_threads, print)?;

@@ -1,11 +1,11 @@
 //! `elastick q` as a server process, and its exit.
 
 use crate::harness::{Directory, Process, elastick};
-use crate::node_program::{pushed, puts_off_several, sym, with};
+use crate::node_program::{pushed, puts_off_several, sym, until, with};
 use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
-use elastick::net::client::Client;
+use elastick::net::client::{Client, ClientError};
 use proto::{Limits, MessageKind, Value};
 use std::io::{BufRead, BufReader, ErrorKind, Lines, Read, Write};
 use std::net::TcpStream;
@@ -152,6 +152,20 @@ fn a_session_waits_for_deferred_replies_and_notifies_its_clients() {
     let mut client = connect(port);
     assert_eq!(ask(&mut client, "tell 3"), Value::Long(3));
     assert_eq!(pushed(&mut client), sym("told"));
+}
+
+#[test]
+fn a_session_keeps_bytes_that_are_no_message_and_closes_their_connection() {
+    let (_files, _process, port) = serving("malformed", "bad:()\n.z.bm:{bad::x}\n.z.pc:{gone::x}\n");
+    let (mut client, mut other) = (connect(port), connect(port));
+    let handle = ask(&mut other, ".z.w");
+    let wrong = [1, 1, 0, 0, 12, 0, 0, 0, 0xfe, 0xfe, 0xfe, 0xfe];
+    other.send_raw(&wrong).expect("sent");
+    assert!(matches!(other.query("1"), Err(ClientError::Server(name)) if name == b"badmsg"));
+    assert!(matches!(other.query("1"), Err(ClientError::Closed | ClientError::Io(_))));
+    until(&mut client, "gone", &handle);
+    assert_eq!(ask(&mut client, "first bad"), handle);
+    assert_eq!(ask(&mut client, "last bad"), Value::Vector { attr: 0, items: proto::Items::Byte(wrong.to_vec()) });
 }
 
 /// Standard output and error of a console connected to a port.
@@ -323,6 +337,16 @@ fn the_exit_code_is_the_scripts() {
         let output = piped(&[script.to_str().expect("a path")], input);
         assert_eq!(output.status.code(), Some(code), "{text} {input}: {output:?}");
     }
+}
+
+/// KX's tick.q publishes in batches or at once by the timer's period, which it reads while it loads.
+#[test]
+fn a_script_knows_the_timers_period_and_may_change_it() {
+    let directory = Directory::new("session-period");
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, "show system\"t\"\n\\t 70\n").expect("written");
+    let output = piped(&[script.to_str().expect("a path"), "-t", "50"], "\\t\nexit 0\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "50i\n70i\n", "{output:?}");
 }
 
 #[test]

@@ -71,6 +71,19 @@ pub trait Peer: Send + Sync {
         Err(QError::named("nyi"))
     }
 
+    /// Waits until nothing waits to be sent: `neg[h][]`.
+    ///
+    /// # Errors
+    /// `close`; `stop` at the deadline `by` or on Ctrl-C.
+    fn flush(&mut self, _by: Option<Instant>) -> Result<(), QError> {
+        Ok(())
+    }
+
+    /// Returns a function that counts the bytes that wait to be sent; `None` if none ever do.
+    fn unsent(&self) -> Option<Unsent> {
+        None
+    }
+
     /// Returns a function whose result, while it lives, queues incoming messages for [`Peer::receive`].
     fn holder(&self) -> Option<Holder> {
         None
@@ -91,6 +104,8 @@ pub trait Peer: Send + Sync {
 /// A guard: its effect lasts until it is dropped.
 pub type Held = Box<dyn std::any::Any + Send + Sync>;
 pub type Holder = Box<dyn Fn() -> Held + Send>;
+/// Counts bytes that wait to be sent.
+pub type Unsent = Arc<dyn Fn() -> usize + Send + Sync>;
 
 /// Connects to `:host:port:user:password` within a timeout in milliseconds; 0 is the connector's default.
 pub type Connector = Arc<dyn Fn(&[u8], u64) -> Result<Box<dyn Peer>, QError> + Send + Sync>;
@@ -115,6 +130,7 @@ struct Slot {
     /// As [`Peer::socket`].
     socket: [u8; 2],
     holder: Option<Holder>,
+    unsent: Option<Unsent>,
 }
 
 /// Table of open handles by number.
@@ -189,7 +205,11 @@ impl Handles {
             let path = super::pipe::place(pipe.unwrap_or(address));
             let file = match pipe {
                 Some(_) => super::pipe::open(path),
-                None => std::fs::OpenOptions::new().append(true).create(true).open(path),
+                None => {
+                    // Folders of the path are made too, as for a file that is written. What fails then fails again.
+                    let _ = path.parent().map(std::fs::create_dir_all);
+                    std::fs::OpenOptions::new().append(true).create(true).open(path)
+                }
             };
             let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
             let lost = |e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes());
@@ -245,14 +265,15 @@ impl Handles {
         if let Some(next) = &self.next {
             next.store(number.checked_add(1).unwrap_or(self.first), Ordering::SeqCst);
         }
-        let (mut is_peer, mut holder, mut socket) = (false, None, *b"  ");
+        let (mut is_peer, mut holder, mut unsent, mut socket) = (false, None, None, *b"  ");
         if let Open::Peer(peer) = &mut open {
             peer.known_as(number);
             holder = peer.holder();
+            unsent = peer.unsent();
             socket = peer.socket();
             is_peer = !matches!(socket, [b'h', _]);
         }
-        slots.insert(number, Slot { open: Some(open), owner, is_peer, socket, holder });
+        slots.insert(number, Slot { open: Some(open), owner, is_peer, socket, holder, unsent });
         number
     }
 
@@ -295,13 +316,22 @@ impl Handles {
         self.slots().iter().filter(|(_, slot)| slot.is_peer).map(|(number, _)| *number).collect()
     }
 
+    /// Bytes that wait to be sent on each handle that has some.
+    pub fn unsent(&self) -> Vec<(i32, i64)> {
+        let counts = |(number, slot): (&i32, &Slot)| Some((*number, Arc::clone(slot.unsent.as_ref()?)));
+        // The counts may wait for another thread: not while the table is locked.
+        let counts: Vec<(i32, Unsent)> = self.slots().iter().filter_map(counts).collect();
+        let counted = counts.into_iter().map(|(number, count)| (number, i64::try_from(count()).unwrap_or(i64::MAX)));
+        counted.filter(|(_, bytes)| *bytes > 0).collect()
+    }
+
     /// Protocol and family of a connection's socket.
     pub fn socket(&self, handle: i32) -> Option<[u8; 2]> {
         self.slots().get(&handle).filter(|slot| slot.is_peer).map(|slot| slot.socket)
     }
 
     /// Sends on a handle; a negative one does not wait for the response. The generic null is no message: a positive handle waits
-    /// for the next incoming message, a negative one has nothing to flush.
+    /// for the next incoming message, a negative one until all is sent.
     ///
     /// # Errors
     /// `stop` at the deadline, on Ctrl-C, and, without a deadline, after an hour's wait for another thread that uses the handle; the error
@@ -319,7 +349,7 @@ impl Handles {
             Open::Pipe(_) => Err(QError::named("type")),
             Open::Peer(peer) => match (message, handle > 0) {
                 (Value::Null, true) => peer.receive(by),
-                (Value::Null, false) => Ok(Value::Null),
+                (Value::Null, false) => peer.flush(by).map(|()| Value::Null),
                 (message, wait) => peer.send(message, wait, by),
             },
         };

@@ -455,6 +455,10 @@ impl Host for Session {
         self.handles.peers()
     }
 
+    fn waiting_bytes(&self) -> Vec<(i32, i64)> {
+        self.handles.unsent()
+    }
+
     fn socket(&self, handle: i32) -> Option<[u8; 2]> {
         self.handles.socket(handle)
     }

@@ -37,7 +37,7 @@ pub(crate) const VARIABLES: [(&str, &str); 38] = [
     (".z.e", "TLS cipher and protocol of the client's connection"),
     (".Q.x", "arguments of the script before the first option"),
     (".z.c", "number of processors"),
-    (".z.W", "open handles, with the bytes that wait for each (at a tickerplant)"),
+    (".z.W", "open handles, with the bytes that wait for each"),
     (".z.H", "open handles"),
     (".z.l", "fields of the licence; all empty, as none is needed"),
     (".z.h", "name of this machine"),

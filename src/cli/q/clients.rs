@@ -15,8 +15,9 @@ use crate::net::{
 };
 use crate::q::QError;
 use crate::q::handlers::{Handler, HandlerEvent, Outcome, Verdict};
-use crate::q::handles::{Peer, Reply};
+use crate::q::handles::{Peer, Reply, Unsent};
 use crate::q::session::Door;
+use crate::sys::interrupt;
 use crate::table::Value;
 use bytes::Bytes;
 use mio::Waker;
@@ -30,6 +31,10 @@ use std::time::{Duration, Instant};
 
 /// How long the console may take to check a password.
 const LOGIN_WITHIN: Duration = Duration::from_secs(10);
+/// How long the loop may take to say how much waits to be sent.
+const COUNTED_WITHIN: Duration = Duration::from_secs(1);
+/// Time between two looks at what waits to be sent.
+const LOOK: Duration = Duration::from_millis(5);
 /// Messages of one connection that may wait for the console; at the limit the connection is not read further.
 const MAX_WAITING: usize = 4096;
 
@@ -44,6 +49,8 @@ enum Command {
     Page(ConnId, Result<Bytes, Vec<u8>>),
     Verdict(ConnId, Verdict),
     Close(ConnId),
+    /// Asks how many bytes wait to be sent.
+    Unsent(ConnId, Sender<usize>),
     Stop,
 }
 
@@ -59,6 +66,13 @@ impl Loop {
         // An ended loop has already closed its connections.
         let _ = self.commands.send(command);
         let _ = self.waker.wake();
+    }
+
+    /// Bytes that wait to be sent on a connection, once the loop has taken all commands before.
+    fn unsent_bytes(&self, conn: ConnId) -> usize {
+        let (to, count) = channel();
+        self.send(Command::Unsent(conn, to));
+        count.recv_timeout(COUNTED_WITHIN).unwrap_or(0)
     }
 }
 
@@ -208,6 +222,7 @@ impl Service for Clients {
                 Command::Page(conn, page) => ctl.answer_page(conn, page),
                 Command::Verdict(conn, verdict) => ctl.judge(conn, verdict),
                 Command::Close(conn) => ctl.close(conn, "closed by the session"),
+                Command::Unsent(conn, to) => drop(to.send(ctl.outbox_bytes(conn))),
                 Command::Stop => ctl.stop(),
             }
         }
@@ -273,6 +288,21 @@ impl Peer for Accepted {
             Ok(message) => remote::value(&message),
             Err(end) => remote::ended(end),
         }
+    }
+
+    fn flush(&mut self, by: Option<Instant>) -> Result<(), QError> {
+        while self.to.unsent_bytes(self.conn) > 0 {
+            if by.is_some_and(|by| by <= Instant::now()) || interrupt::is_asked() {
+                return remote::ended(End::Stopped);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn unsent(&self) -> Option<Unsent> {
+        let (to, conn) = (self.to.clone(), self.conn);
+        Some(Arc::new(move || to.unsent_bytes(conn)))
     }
 
     fn socket(&self) -> [u8; 2] {

@@ -116,7 +116,8 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     let web: TellWeb = Arc::new(move |inbox, event, done| {
         drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Web { inbox, event, done })));
     });
-    let connector = remote::connector(Arc::new(received), Web::of(&Limits::default(), Some(web)));
+    let limits = Limits::default();
+    let connector = remote::connector(Arc::new(received), Web::of(&limits, Some(web)), limits.outbox_bytes);
     let mut session = Session::console(options.start.clone(), Some(connector))
         .with_threads(options.threads.unwrap_or(0))
         .with_processes(options.processes);
@@ -168,7 +169,9 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     while session.exited().is_none() && !console.screen.is_closed() && console.goes_on(&session) {
         console.serve(&mut session);
     }
-    Ok(console.end(&mut session))
+    let code = console.end(&mut session);
+    crate::net::outgoing::drain();
+    Ok(code)
 }
 
 /// What keeps the session running without input, as in kdb+: its port and its connections. `None` without any.
@@ -205,8 +208,8 @@ impl Console {
         if let Some(mb) = options.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
             session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
         }
-        let ticking = |command: &&String| command.starts_with("t ");
-        for command in options.commands.iter().filter(|c| !ticking(c)) {
+        // Also the timer's period: KX's tick.q and many gateways choose by it, while they load, how they publish.
+        for command in &options.commands {
             session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
         if let Some(port) = &options.port {
@@ -214,9 +217,6 @@ impl Console {
         }
         if let Some(script) = &options.target {
             self.script_failed.set(!self.line(session, format!("\\l {script}").as_bytes()));
-        }
-        for command in options.commands.iter().filter(ticking) {
-            session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }
         Ok(())
     }

@@ -128,8 +128,8 @@ impl Console {
             }
             self.send_deferred(session);
             if is_malformed {
-                // What its sender sends next cannot be trusted either.
-                session.cut(handle);
+                // What its sender has sent after it cannot be trusted either.
+                return self.closed(session, inbox);
             }
         }
         if inbox.is_over() {

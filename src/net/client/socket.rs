@@ -6,7 +6,8 @@ use crate::config::address::UNIX;
 use crate::net::listener;
 use crate::net::tls::{self, TlsSocket};
 use crate::sys::interrupt;
-use rustix::net::{RecvFlags, recv};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
@@ -107,11 +108,7 @@ impl Socket {
     /// # Errors
     /// The socket's; `TimedOut` then, or if the other side accepts nothing for as long as a write may take. The connection is unusable.
     pub fn write_by(&mut self, bytes: &[u8], by: Option<Instant>) -> io::Result<()> {
-        let longest = match self {
-            Socket::Unix(stream) => stream.write_timeout()?,
-            Socket::Tcp(stream) => stream.write_timeout()?,
-            Socket::Tls(stream) => stream.tcp.write_timeout()?,
-        };
+        let longest = self.write_timeout()?;
         self.set_write_timeout(Some(LOOK))?;
         let until = Until { by, longest };
         let written = match self {
@@ -120,6 +117,42 @@ impl Socket {
             Socket::Tls(stream) => stream.write_with(bytes, |tcp, records| until.write_all(tcp, records)),
         };
         written.and(self.set_write_timeout(longest))
+    }
+
+    /// Writes as many bytes as the socket takes at once, and returns their number. Nothing over TLS.
+    pub fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let written = match self {
+                Socket::Tcp(stream) => send(stream, rest, flags),
+                Socket::Unix(stream) => send(stream, rest, flags),
+                Socket::Tls(_) => break,
+            };
+            match written {
+                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    /// As [`Socket::write_all`], without a limit of the time in which the other side accepts nothing.
+    pub fn write_patiently(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let longest = self.write_timeout()?;
+        self.set_write_timeout(None)?;
+        let written = self.write_all(bytes);
+        written.and(self.set_write_timeout(longest))
+    }
+
+    fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        match self {
+            Socket::Unix(stream) => stream.write_timeout(),
+            Socket::Tcp(stream) => stream.write_timeout(),
+            Socket::Tls(stream) => stream.tcp.write_timeout(),
+        }
     }
 
     fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
