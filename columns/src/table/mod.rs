@@ -1,6 +1,7 @@
 //! Symbols, values, vectors, growing columns, schemas, stores: the data that q computes with and nodes hold.
 
 pub mod column;
+pub mod domains;
 pub mod function;
 pub mod grouped;
 pub mod indexed;

@@ -1,5 +1,6 @@
 //! Values: the data that q expressions compute with.
 
+use super::domains;
 use super::function::Function;
 use super::symbol;
 use super::vector::{Attr, Items, Vector};
@@ -430,7 +431,7 @@ impl Value {
     pub fn plain(self) -> Value {
         match self {
             Value::Enum(_, s) => Value::Sym(if symbol::position(s).is_some() { Sym::NULL } else { s }),
-            Value::Link(_, i) => Value::Long(i),
+            Value::Link(domain, i) => domains::key(domain, i),
             Value::Vector(Vector { attr, items: items @ (Items::Enum(..) | Items::Link(..)) }) => {
                 Value::Vector(Vector { attr, items: items.plain() })
             }

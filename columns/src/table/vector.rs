@@ -1,5 +1,6 @@
 //! Vectors: shared slices, with one variant for each kdb+ type.
 
+use super::domains;
 use super::symbol;
 use super::value::Value;
 use crate::kernel::blocks;
@@ -484,11 +485,11 @@ impl Items {
         }
     }
 
-    /// Returns enumerated items as plain symbols or longs, others unchanged. Items beyond the end of their domain become null symbols.
+    /// Returns enumerated items as plain symbols, keys or numbers of rows, others unchanged. Items beyond the end of their domain become null symbols.
     pub fn plain(&self) -> Items {
         match self {
             Items::Enum(_, s) => Items::Sym(symbol::without_placeholders(s).map_or_else(|| s.clone(), Shared::from)),
-            Items::Link(_, s) => Items::Long(s.clone()),
+            Items::Link(domain, s) => domains::keys(*domain, s).unwrap_or_else(|| Items::Long(s.clone())),
             other => other.clone(),
         }
     }

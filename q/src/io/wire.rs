@@ -149,7 +149,7 @@ fn put(value: &Value, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> 
         }
         Value::Func(f) => put_function(f, out, depth)?,
         Value::Sym(s) | Value::Enum(_, s) => out.symbol(text(*s)),
-        Value::Link(_, i) => out.atom_long(*i),
+        Value::Link(..) => put(&value.clone().plain(), out, depth)?,
         Value::Bool(b) => out.atom_bool(*b),
         Value::Guid(g) => out.atom(types::GUID, *g),
         Value::Byte(b) => out.atom_byte(*b),
@@ -197,7 +197,8 @@ fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QErr
         Items::Byte(b) => out.vector(types::BYTE, attr, b),
         Items::Short(i) => out.vector(types::SHORT, attr, i),
         Items::Int(i) => out.vector(types::INT, attr, i),
-        Items::Long(i) | Items::Link(_, i) => out.vector(types::LONG, attr, i),
+        Items::Long(i) => out.vector(types::LONG, attr, i),
+        Items::Link(..) => put_vector(&Vector { attr: v.attr, items: v.items.plain() }, out, depth)?,
         Items::Real(f) => out.vector(types::REAL, attr, f),
         Items::Float(f) => out.vector(types::FLOAT, attr, f),
         Items::Char(c) => out.vector(types::CHAR, attr, c),

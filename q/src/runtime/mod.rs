@@ -3,7 +3,6 @@
 pub(crate) mod author;
 pub(crate) mod console;
 pub(crate) mod context;
-pub(crate) mod domains;
 pub mod error;
 pub(crate) mod footprint;
 pub(crate) mod frame;

@@ -3,7 +3,6 @@
 mod follow;
 
 use crate::runtime::context::Context;
-use crate::runtime::domains;
 use crate::runtime::error::QError;
 use crate::runtime::values::Result;
 use crate::runtime::values::listed;
@@ -11,6 +10,7 @@ use crate::runtime::values::type_error;
 use crate::runtime::values::{domain_of, domain_of_items};
 use crate::verbs::above::Evaluate;
 use crate::verbs::{find, index};
+use columns::table::domains;
 use columns::table::function::Function;
 use columns::table::symbol::{position, text, without_placeholders};
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
@@ -35,13 +35,18 @@ fn domain(context: &mut Context, name: Sym) -> std::result::Result<Value, QError
 }
 
 fn note_kind(context: &Context, name: Sym) {
-    let is_numbered = match context.host.global(name) {
-        None | Some(Value::Table(_)) => true,
-        Some(Value::Dict(d)) => d.keyed().is_some_and(|(keys, _)| keys.columns.len() > 1),
-        Some(_) => false,
+    let keys = match context.host.global(name) {
+        None | Some(Value::Table(_)) => None,
+        Some(Value::Dict(d)) => match d.keyed() {
+            Some((keys, _)) => {
+                <&[Vector; 1]>::try_from(&keys.columns[..]).ok().map(|[only]| only.items.plain().type_number())
+            }
+            None => Some(d.keys.type_number()),
+        },
+        Some(held) => Some(held.type_number()),
     };
-    if !is_numbered {
-        domains::note_keys(name);
+    if let Some(number) = keys {
+        domains::note_keys(name, number);
     }
 }
 
@@ -81,6 +86,10 @@ pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
         other => {
             if at.iter().any(|p| *p >= known.len() as i64) {
                 return Err(QError::named("cast"));
+            }
+            let number = known.items.plain().type_number();
+            if !domains::can_hold(number) && number != types::LIST {
+                return Err(QError::with("nyi", format!("an enumeration over {}s", types::name(number))));
             }
             Items::Link(name, crate::verbs::arith::longs(other, 7)?.into())
         }

@@ -107,9 +107,9 @@ fn canonical_among(list: &[Value], sought: &[Value]) -> Result<Vec<Vec<u8>>, QEr
 /// Type of a value; an enumerated one equals the plain one.
 fn kind_of(x: &Value) -> i8 {
     match (crate::verbs::function::type_of(x), x) {
-        (-20, Value::Link(..)) => -7,
+        (-20, Value::Link(..)) => x.clone().plain().type_number(),
         (-20, _) => -11,
-        (20, Value::Vector(Vector { items: Items::Link(..), .. })) => 7,
+        (20, Value::Vector(Vector { items: items @ Items::Link(..), .. })) => items.plain().type_number(),
         (20, _) => 11,
         (kind, _) => kind,
     }

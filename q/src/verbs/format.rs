@@ -1,6 +1,5 @@
 //! Values as one line of text: `.Q.s1`, `-3!`, `string`, and the cells of console output.
 
-use crate::runtime::domains;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::line::Line;
@@ -9,6 +8,7 @@ use crate::runtime::time::{DAY_NS, civil_from_days, day_of_month};
 use crate::syntax::prims;
 use crate::verbs::decimal::float;
 use columns::kernel::num::{Int, Num};
+use columns::table::domains;
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
@@ -90,7 +90,7 @@ pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
         Value::Real(f) => float(f64::from(*f), precision),
         Value::Float(f) => float(*f, precision),
         Value::Char(c) => return vec![*c],
-        Value::Link(_, i) => integer(*i),
+        Value::Link(..) => return item(&value.clone().plain(), precision),
         Value::Sym(s) | Value::Enum(_, s) => return text(*s).to_vec(),
         Value::Timestamp(_) => format!("{}D{}", date(long.div_euclid(DAY_NS)), clock(long.rem_euclid(DAY_NS))),
         Value::Month(_) => date(day_of_month(long)).get(..7).unwrap_or_default().to_owned(),
@@ -255,7 +255,10 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
         Value::Char(c) => quoted(&[*c], out),
         Value::Sym(s) => out.put(&[b"`", text(*s)].concat()),
         Value::Enum(domain, s) => out.put(&[b"`", text(*domain), b"$`", text(*s)].concat()),
-        Value::Link(domain, i) => out.put(&[b"`", text(*domain), link_glyph(*domain), integer(*i).as_bytes()].concat()),
+        Value::Link(domain, _) => {
+            out.put(&[b"`", text(*domain), link_glyph(*domain)].concat())?;
+            write_atom(&atom.clone().plain(), precision, out)
+        }
         Value::Byte(b) => out.put(format!("0x{b:02x}").as_bytes()),
         Value::Float(f) => {
             let digits = float(*f, precision);
@@ -271,7 +274,7 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
 
 /// `$` before a key of the domain, `!` before the number of a row that a link points to.
 fn link_glyph(domain: Sym) -> &'static [u8] {
-    if domains::holds_keys(domain) { b"$" } else { b"!" }
+    if domains::key_type(domain).is_some() { b"$" } else { b"!" }
 }
 
 /// Items of one type written between two checks of the limits.

@@ -185,13 +185,8 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> Done {
         Value::Char(c) => quoted(&[*c], out),
         Value::Vector(Vector { items: Items::Char(c), .. }) => quoted(c, out),
         Value::Sym(s) | Value::Enum(_, s) => quoted(text(*s), out),
-        Value::Byte(_)
-        | Value::Short(_)
-        | Value::Int(_)
-        | Value::Long(_)
-        | Value::Real(_)
-        | Value::Float(_)
-        | Value::Link(..) => {
+        Value::Link(..) => write(context, &x.clone().plain(), out)?,
+        Value::Byte(_) | Value::Short(_) | Value::Int(_) | Value::Long(_) | Value::Real(_) | Value::Float(_) => {
             out.extend_from_slice(&number(x, context.host.console().precision));
         }
         Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_) | Value::Month(_) => {

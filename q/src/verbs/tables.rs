@@ -215,7 +215,7 @@ pub(crate) fn meta(context: &mut Context, x: Value) -> Result {
     for column in &t.columns {
         types.push(match &column.items {
             Items::Enum(..) => b's',
-            Items::Link(..) => b'j',
+            Items::Link(..) => crate::verbs::types::letter(column.items.plain().type_number()),
             _ => column_letter(column),
         });
         foreign.push(crate::verbs::enums::foreign(context, &column.items).unwrap_or(Sym::NULL));

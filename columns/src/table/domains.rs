@@ -1,0 +1,43 @@
+//! What the items of foreign keys mean, by the name of their domain: keys of a type, or else numbers of rows. A foreign key holds 64-bit integers.
+
+use super::value::Value;
+use super::vector::Items;
+use crate::kernel::sym::Sym;
+use proto::types;
+use std::collections::HashMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+/// Types of the keys, other than symbols, that stand in foreign keys. A link to the rows of a table is not among them.
+static KEY_TYPES: LazyLock<RwLock<HashMap<Sym, i8>>> = LazyLock::new(RwLock::default);
+
+/// Whether a key of this type is held as an integer without loss.
+pub fn can_hold(number: i8) -> bool {
+    !matches!(number, types::LIST | types::GUID | types::REAL | types::FLOAT | types::DATETIME | types::SYMBOL)
+}
+
+/// Records that foreign keys hold the keys of this domain, which are of a type.
+pub fn note_keys(domain: Sym, number: i8) {
+    if key_type(domain) != Some(number) {
+        KEY_TYPES.write().unwrap_or_else(PoisonError::into_inner).insert(domain, number);
+    }
+}
+
+/// Type of the keys of this domain in foreign keys; `None` if these hold numbers of rows.
+pub fn key_type(domain: Sym) -> Option<i8> {
+    KEY_TYPES.read().unwrap_or_else(PoisonError::into_inner).get(&domain).copied()
+}
+
+fn number(domain: Sym) -> i8 {
+    key_type(domain).filter(|number| can_hold(*number)).unwrap_or(types::LONG)
+}
+
+/// The key, or the number of a row, that an item of a foreign key holds.
+pub(super) fn key(domain: Sym, held: i64) -> Value {
+    Value::from_long(number(domain), held)
+}
+
+/// As [`key`], of a vector.
+pub(super) fn keys(domain: Sym, held: &[i64]) -> Option<Items> {
+    let number = number(domain);
+    (number != types::LONG).then(|| Items::from_longs(number, held.to_vec()))
+}
