@@ -31,7 +31,11 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
     let plain = |text: Vec<u8>, at| Place { name: Vec::new(), text, at, origin: None };
     let mut places = error.trace().to_vec();
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
-    places.push(plain(context.text.clone(), 0));
+    // Who asks from another process sees the own message only, not what calls it here.
+    match context.host.caller().remote {
+        true => places.push(plain(context.text.clone(), 0)),
+        false => places.extend(crate::verbs::trace::levels(context, context.at)),
+    }
     places
 }
 

@@ -103,8 +103,9 @@ fn query_deadline(context: &Context) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_secs(seconds))
 }
 
-/// The console's messages to itself are async ones. Scripts and editors send them to have `\T` apply to their own work.
-fn send_to_itself(context: &mut Context, message: Value) -> Result {
+/// Evaluates an async message that no other process has sent: of the console to itself, by which scripts and editors have `\T` apply to their own
+/// work, or of a log.
+pub(super) fn send_to_itself(context: &mut Context, message: Value) -> Result {
     match context.host.global(crate::syntax::prims::name(".z.ps")) {
         Some(handler) => context.call1(&handler, message),
         None => context.message(&message),

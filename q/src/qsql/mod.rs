@@ -156,7 +156,9 @@ fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) ->
         // A table in a file is not changed.
         Value::Sym(name) if !crate::runtime::paths::is_path(name) => {
             context.set_global(name, result)?;
-            context.was_set(name, &[])?;
+            // A handler is told by which clauses rows were deleted.
+            let clauses = query.filters.iter().filter(|_| query.verb == Verb::Delete).map(tree::from_node);
+            context.was_set(name, &clauses.collect::<Result<Vec<Value>, QError>>().unwrap_or_default())?;
             Ok(from)
         }
         _ => Ok(result),
@@ -200,13 +202,16 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
     }
 }
 
-/// Names to delete, as they are written: `i` is no row number here, nor `a.b` a part of `a`.
-fn deleted(query: &Query) -> Result<Vec<Sym>, QError> {
-    let name = |(given, node): &(Option<Sym>, Node)| match node.kind {
-        Kind::Column(written, _) => Some(given.unwrap_or(written)),
+/// A name to delete, as it is written: `i` is no row number here, nor `a.b` a part of `a`.
+fn deleted_name((given, node): &(Option<Sym>, Node)) -> Option<Sym> {
+    match node.kind {
+        Kind::Name(written) | Kind::Column(written, _) => Some(given.unwrap_or(written)),
         _ => given.or_else(|| column_name(node)),
-    };
-    query.columns.iter().map(|field| name(field).ok_or(QError::named("type"))).collect()
+    }
+}
+
+fn deleted(query: &Query) -> Result<Vec<Sym>, QError> {
+    query.columns.iter().map(|field| deleted_name(field).ok_or(QError::named("type"))).collect()
 }
 
 /// Names of the result's columns; duplicates get a numeric suffix.

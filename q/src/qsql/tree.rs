@@ -427,9 +427,7 @@ fn query_tree(q: &Query) -> Result {
         ([], _) => Value::empty(),
         ([(None, node)], Verb::Exec) => Value::list(vec![from_node(node)?]),
         (columns, Verb::Delete) => {
-            let names = columns
-                .iter()
-                .map(|(name, n)| name.or_else(|| crate::syntax::resolve::column_name(n)).unwrap_or_default());
+            let names = columns.iter().map(|field| qsql::deleted_name(field).unwrap_or_default());
             Value::list(vec![Value::symbols(names.collect())])
         }
         (columns, _) => named(columns)?,
