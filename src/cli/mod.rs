@@ -118,7 +118,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(subcommand) = SUBCOMMANDS.iter().find(|subcommand| subcommand.program.name() == name) else {
         return ExitCode::from(USAGE);
     };
-    match local_time(subcommand.program).and_then(|()| (subcommand.run)(own)) {
+    let result = local_time(subcommand.program).and_then(|()| (subcommand.run)(own));
+    crate::net::outgoing::drain();
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.is_closed_pipe() {

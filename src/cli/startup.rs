@@ -128,7 +128,10 @@ pub fn print(text: &[u8]) {
 /// Those of the first file that fails.
 pub fn loaded<T>(result: Result<T, StartupError>) -> Result<T, CliError> {
     match result {
-        Err(StartupError::Exit(code)) => std::process::exit(code),
+        Err(StartupError::Exit(code)) => {
+            crate::net::outgoing::drain();
+            std::process::exit(code)
+        }
         other => other.map_err(CliError::failed),
     }
 }

@@ -292,6 +292,11 @@ impl Client {
         }
     }
 
+    /// Whether the connection is that of a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        matches!(self.socket, Socket::Unix(_))
+    }
+
     /// Whether the server is on this host.
     pub fn is_on_this_host(&self) -> bool {
         match self.socket.as_tcp() {

@@ -16,10 +16,11 @@ const STUCK: Duration = Duration::from_secs(10);
 /// All connections of the process, for [`drain`].
 static ALL: Mutex<Vec<Weak<Outgoing>>> = Mutex::new(Vec::new());
 
-/// Before the process ends: waits until the peers have all that waits for them. One that reads nothing for ten seconds gets no more.
+/// Before the process ends: waits until the peers have all that waits for them, for ten seconds at most.
 pub fn drain() {
     let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
-    all.iter().filter_map(Weak::upgrade).for_each(|outgoing| outgoing.drain());
+    let by = Instant::now() + STUCK;
+    all.iter().filter_map(Weak::upgrade).for_each(|outgoing| drop(outgoing.flush(Some(by))));
 }
 
 /// The sending side of a connection.
@@ -75,9 +76,11 @@ impl Outgoing {
     /// Sends a message, or queues what the socket does not take now. Waits only while more than the maximum is queued.
     ///
     /// # Errors
-    /// `Closed`; `Timeout` at `by`, on Ctrl-C, or if the peer reads nothing for ten seconds while the queue is full. The connection is closed then.
+    /// `Closed`, also if the peer reads nothing for ten seconds while the queue is full; `Timeout` at `by` or on Ctrl-C, when nothing of the message was
+    /// sent: the connection stays open.
     pub fn send(self: &Arc<Self>, mut message: Vec<u8>, by: Option<Instant>) -> Result<(), ClientError> {
         let mut queue = self.queue();
+        // What remains of a message that is sent in part is queued in any case: nothing else is waiting then.
         if queue.is_idle() && !queue.is_closed {
             let sent = self.half().send_now(&message).inspect_err(|_| self.shut(&mut queue))?;
             message.drain(..sent);
@@ -90,9 +93,12 @@ impl Outgoing {
             if queue.bytes != bytes_then {
                 (bytes_then, moved) = (queue.bytes, Instant::now());
             }
-            if is_over(by) || moved.elapsed() >= STUCK {
-                self.shut(&mut queue);
+            if is_over(by) {
                 return Err(ClientError::Timeout);
+            }
+            if moved.elapsed() >= STUCK {
+                self.shut(&mut queue);
+                return Err(ClientError::Closed);
             }
             queue = self.wait(queue);
         }

@@ -119,6 +119,8 @@ struct Remote {
     inbox: Arc<Inbox>,
     out: Arc<Outgoing>,
     tell: Tell,
+    /// Connected through a Unix socket.
+    is_unix: bool,
 }
 
 impl Remote {
@@ -141,7 +143,11 @@ impl Peer for Remote {
     fn send(&mut self, message: &Value, wait: bool, by: Option<Instant>) -> Result<Value, QError> {
         if !wait {
             let sent = self.out.send(encoded(MessageKind::Async, message)?, by);
-            return sent.map(|()| Value::Null).map_err(|error| self.lost(&error));
+            return match sent {
+                Ok(()) => Ok(Value::Null),
+                Err(ClientError::Timeout) => ended(End::Stopped),
+                Err(error) => Err(self.lost(&error)),
+            };
         }
         self.ask(message, by)?;
         match self.inbox.answer(by) {
@@ -188,6 +194,10 @@ impl Peer for Remote {
         Some(Box::new(move || Box::new(Hold::new(&inbox, Arc::clone(&tell)))))
     }
 
+    fn socket(&self) -> [u8; 2] {
+        [b'q', if self.is_unix { b'u' } else { b't' }]
+    }
+
     fn cut(&mut self) {
         self.out.close();
     }
@@ -226,10 +236,11 @@ pub fn connector(tell: Tell, web: Web, most_bytes: u64) -> Connector {
         let out = Outgoing::new(&client, most_bytes).map_err(|error| reported("hop", &error))?;
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));
+        let is_unix = client.is_unix();
         let reading = crate::sys::stack::thread("handle".into());
         let reading = reading.spawn(move || read(client, &own, &back, &tell_of));
         reading.map_err(|error| QError::with("conn", error.to_string()))?;
-        Ok(Box::new(Remote { inbox, out, tell: Arc::clone(&tell) }) as Box<dyn Peer>)
+        Ok(Box::new(Remote { inbox, out, tell: Arc::clone(&tell), is_unix }) as Box<dyn Peer>)
     })
 }
 

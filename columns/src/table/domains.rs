@@ -7,8 +7,8 @@ use proto::types;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// Types of the keys, other than symbols, that stand in foreign keys. A link to the rows of a table is not among them.
-static KEY_TYPES: LazyLock<RwLock<HashMap<Sym, i8>>> = LazyLock::new(RwLock::default);
+/// Types of the keys that stand in foreign keys, by domain; none for one whose foreign keys hold numbers of rows.
+static KEY_TYPES: LazyLock<RwLock<HashMap<Sym, Option<i8>>>> = LazyLock::new(RwLock::default);
 
 /// Whether a key of this type is held as an integer without loss.
 pub fn can_hold(number: i8) -> bool {
@@ -17,14 +17,32 @@ pub fn can_hold(number: i8) -> bool {
 
 /// Records that foreign keys hold the keys of this domain, which are of a type.
 pub fn note_keys(domain: Sym, number: i8) {
-    if key_type(domain) != Some(number) {
-        KEY_TYPES.write().unwrap_or_else(PoisonError::into_inner).insert(domain, number);
+    note(domain, Some(number));
+}
+
+/// Records that foreign keys hold numbers of this domain's rows.
+pub fn note_rows(domain: Sym) {
+    note(domain, None);
+}
+
+fn note(domain: Sym, keys: Option<i8>) {
+    if known(domain) != Some(keys) {
+        KEY_TYPES.write().unwrap_or_else(PoisonError::into_inner).insert(domain, keys);
     }
+}
+
+fn known(domain: Sym) -> Option<Option<i8>> {
+    KEY_TYPES.read().unwrap_or_else(PoisonError::into_inner).get(&domain).copied()
+}
+
+/// Whether something is recorded of this domain.
+pub fn is_known(domain: Sym) -> bool {
+    known(domain).is_some()
 }
 
 /// Type of the keys of this domain in foreign keys; `None` if these hold numbers of rows.
 pub fn key_type(domain: Sym) -> Option<i8> {
-    KEY_TYPES.read().unwrap_or_else(PoisonError::into_inner).get(&domain).copied()
+    known(domain).flatten()
 }
 
 fn number(domain: Sym) -> i8 {

@@ -232,6 +232,11 @@ impl Symbols {
         })
     }
 
+    /// As kdb+'s symbols, one ends before the first NUL.
+    fn intern_text(&self, text: &[u8], used_as: Use) -> Result<Sym, TooManySymbols> {
+        self.intern(before_nul(text), used_as)
+    }
+
     fn intern(&self, text: &[u8], used_as: Use) -> Result<Sym, TooManySymbols> {
         if text.is_empty() {
             return Ok(Sym::NULL);
@@ -269,7 +274,7 @@ impl Symbols {
 /// # Errors
 /// The table, or the part of it that this thread may fill, is full: q's `'limit`.
 pub fn intern(text: &[u8]) -> Result<Sym, TooManySymbols> {
-    SYMBOLS.intern(text, Use::Data)
+    SYMBOLS.intern_text(text, Use::Data)
 }
 
 /// As [`intern`], for identifiers in source text: some may still be interned when data has filled the table.
@@ -277,7 +282,7 @@ pub fn intern(text: &[u8]) -> Result<Sym, TooManySymbols> {
 /// # Errors
 /// There is no room for identifiers either.
 pub fn intern_name(text: &[u8]) -> Result<Sym, TooManySymbols> {
-    SYMBOLS.intern(text, Use::Name)
+    SYMBOLS.intern_text(text, Use::Name)
 }
 
 /// Gives this thread the right to fill the whole table. From then on symbols that other threads and evaluations add are
@@ -289,6 +294,7 @@ pub fn claim() {
 
 /// Returns the symbol with this text if it exists. Queries use this, so that a query for an unknown symbol adds none.
 pub fn find(text: &[u8]) -> Option<Sym> {
+    let text = before_nul(text);
     if text.is_empty() {
         return Some(Sym::NULL);
     }
@@ -304,7 +310,11 @@ pub fn text(symbol: Sym) -> &'static [u8] {
     }
 }
 
-/// Begins what the table holds for a [`placeholder`]; the position follows. No symbol of a message or a file has this byte.
+fn before_nul(text: &[u8]) -> &[u8] {
+    text.iter().position(|byte| *byte == 0).and_then(|end| text.get(..end)).unwrap_or(text)
+}
+
+/// Begins what the table holds for a [`placeholder`]; the position follows. No other symbol has this byte.
 const PLACEHOLDER: u8 = 0;
 /// Whether there are placeholders.
 static HAS_PLACEHOLDERS: AtomicBool = AtomicBool::new(false);
@@ -319,7 +329,7 @@ pub fn placeholder(position: i64) -> Result<Sym, TooManySymbols> {
     HAS_PLACEHOLDERS.store(true, Ordering::Relaxed);
     let mut text = vec![PLACEHOLDER];
     text.extend_from_slice(&position.to_le_bytes());
-    intern(&text)
+    SYMBOLS.intern(&text, Use::Data)
 }
 
 /// Position that a [`placeholder`] stands for; `None` for any other symbol.
@@ -328,9 +338,14 @@ pub fn position(symbol: Sym) -> Option<i64> {
     position.try_into().ok().map(i64::from_le_bytes)
 }
 
+/// Whether there are [`placeholder`]s.
+pub fn has_placeholders() -> bool {
+    HAS_PLACEHOLDERS.load(Ordering::Relaxed)
+}
+
 /// These symbols, with the null symbol in place of placeholders; `None` if there are none.
 pub fn without_placeholders(symbols: &[Sym]) -> Option<Vec<Sym>> {
-    let is_any = HAS_PLACEHOLDERS.load(Ordering::Relaxed) && symbols.iter().any(|symbol| position(*symbol).is_some());
+    let is_any = has_placeholders() && symbols.iter().any(|symbol| position(*symbol).is_some());
     let shown = |symbol: &Sym| if position(*symbol).is_some() { Sym::NULL } else { *symbol };
     is_any.then(|| symbols.iter().map(shown).collect())
 }

@@ -410,7 +410,8 @@ impl Items {
         }
         match number {
             types::BOOL => Items::Bool(blocks::map(&longs, |l| u8::from(*l != 0))),
-            types::BYTE | types::CHAR => u8::wrap(number, blocks::map(&longs, |l| *l as u8)),
+            types::CHAR => Items::Char(blocks::map(&longs, |l| if l.is_null() { b' ' } else { *l as u8 })),
+            types::BYTE => Items::Byte(blocks::map(&longs, |l| *l as u8)),
             types::SHORT => Items::Short(narrow(&longs)),
             types::INT | types::MONTH | types::DATE | types::MINUTE | types::SECOND | types::TIME => {
                 i32::wrap(number, narrow(&longs))
@@ -504,6 +505,9 @@ impl Items {
                 match (self, other) {
                     (Items::Enum(a, x), Items::Enum(b, y)) if a == *b => Items::Enum(a, both(x, y)),
                     (Items::Link(a, x), Items::Link(b, y)) if a == *b => Items::Link(a, both(x, y)),
+                    // The keys themselves, as symbols among those of an enumeration.
+                    (x @ Items::Link(..), y) => x.plain().join(&y.plain()),
+                    (x, y @ Items::Link(..)) if x.type_number() == y.plain().type_number() => x.join(&y.plain()),
                     (Items::Enum(_, x) | Items::Sym(x), Items::Enum(_, y) | Items::Sym(y)) => Items::Sym(both(x, y)),
                     $((Items::$variant(x), Items::$variant(y)) => Items::$variant(both(x, y)),)*
                     // Atoms cannot make a mixed list simple.

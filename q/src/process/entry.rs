@@ -119,9 +119,25 @@ pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Ori
     })
 }
 
+/// A command of the shell without the comment behind it, which a slash between blanks begins. The other commands know their own.
+fn before_comment(command: &[u8]) -> &[u8] {
+    let word = command.split(|c| *c == b' ').next().unwrap_or_default();
+    if word.len() < 2 || matches!(word, b"ts" | b"cd") {
+        return command;
+    }
+    let end = command.windows(3).position(|part| part == b" / ").unwrap_or(command.len());
+    command.get(..end).unwrap_or_default()
+}
+
 fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
     if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
-        let result = commands::command(context, command).map(|value| (value, true));
+        // What a command of the shell prints is a list of lines; without any, nothing is shown.
+        let is_shown =
+            |value: &Value| !matches!(value, Value::Vector(v) if v.is_empty() && matches!(v.items, Items::List(_)));
+        let result = commands::command(context, before_comment(command)).map(|value| {
+            let shown = is_shown(&value);
+            (value, shown)
+        });
         return result.map_err(|error| if error.has_place() { error } else { error.place(0) });
     }
     if let [letter @ b'a'..=b'z', b')', rest @ ..] = text

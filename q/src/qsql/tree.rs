@@ -56,9 +56,6 @@ pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
                 {
                     return assignment(target, value, false, Some(through));
                 }
-                if let ([returned], Value::Char(b':')) = (arguments, f) {
-                    return Ok(Node::new(0, Kind::Return(Box::new(to_node(returned)?))));
-                }
                 if let ([reason], true) = (arguments, prims::is_glyph(f, "'"))
                     && is_text(reason)
                 {
@@ -99,6 +96,17 @@ fn is_text(tree: &Value) -> bool {
     }
 }
 
+/// Converts a whole tree or a part of a block, which may be a return: `(":";x)`.
+fn statement(tree: &Value) -> std::result::Result<Node, QError> {
+    match tree {
+        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
+            [Value::Char(b':'), returned] => Ok(Node::new(0, Kind::Return(Box::new(to_node(returned)?)))),
+            _ => to_node(tree),
+        },
+        _ => to_node(tree),
+    }
+}
+
 /// Converts `if`, `while`, `do` and `;` at the head of a parse tree.
 fn control(word: &[u8], arguments: &[Value]) -> std::result::Result<Option<Node>, QError> {
     let make: fn(Vec<Node>) -> Kind = match word {
@@ -108,7 +116,7 @@ fn control(word: &[u8], arguments: &[Value]) -> std::result::Result<Option<Node>
         b";" => Kind::Seq,
         _ => return Ok(None),
     };
-    let parts: std::result::Result<Vec<Node>, QError> = arguments.iter().map(to_node).collect();
+    let parts: std::result::Result<Vec<Node>, QError> = arguments.iter().map(statement).collect();
     Ok(Some(Node::new(0, make(parts?))))
 }
 
@@ -181,7 +189,7 @@ fn to_pattern(tree: &Value) -> std::result::Result<Node, QError> {
 /// `eval x`: evaluates a parse tree.
 pub(crate) fn eval(context: &mut Context, x: Value) -> Result {
     context.host.makes_code(Made::Other)?;
-    let node = to_node(&x)?;
+    let node = statement(&x)?;
     run(context, |c, frame| c.node(&node, frame))
 }
 

@@ -159,9 +159,11 @@ pub(super) fn update(context: &mut Context, query: &Query, selected: &Selected, 
         let at = crate::runtime::limits::place(&out.names, *name)?;
         let whole = rows.as_ref().is_some_and(|r| r.len() == count);
         let old = at.and_then(|a| out.columns.get(a));
-        // Symbols among those of an enumeration must be in its domain; whole columns are replaced.
+        // Symbols and keys among those of an enumeration must be in its domain; whole columns are replaced.
         let value = match old.map(|o| &o.items) {
-            Some(Items::Enum(domain, _)) if rows.is_some() && !whole && !value.is_enumerated() => {
+            Some(Items::Enum(domain, _) | Items::Link(domain, _))
+                if rows.is_some() && !whole && !value.is_enumerated() =>
+            {
                 crate::verbs::enums::enumerate(context, *domain, value)?
             }
             _ => value,

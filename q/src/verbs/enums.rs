@@ -45,8 +45,13 @@ fn note_kind(context: &Context, name: Sym) {
         },
         Some(held) => Some(held.type_number()),
     };
-    if let Some(number) = keys {
-        domains::note_keys(name, number);
+    // A name means the same to all: what the owner has used it for is not changed by others.
+    if context.host.caller().remote && domains::is_known(name) {
+        return;
+    }
+    match keys {
+        Some(number) => domains::note_keys(name, number),
+        None => domains::note_rows(name),
     }
 }
 
@@ -87,9 +92,13 @@ pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
             if at.iter().any(|p| *p >= known.len() as i64) {
                 return Err(QError::named("cast"));
             }
-            let number = known.items.plain().type_number();
-            if !domains::can_hold(number) && number != types::LIST {
-                return Err(QError::with("nyi", format!("an enumeration over {}s", types::name(number))));
+            if matches!(other, Items::List(_)) {
+                return Err(type_error());
+            }
+            for number in [known.items.plain().type_number(), other.type_number()] {
+                if !domains::can_hold(number) {
+                    return Err(QError::with("nyi", format!("an enumeration over items of type {number}h")));
+                }
             }
             Items::Link(name, crate::verbs::arith::longs(other, 7)?.into())
         }
@@ -150,12 +159,18 @@ pub(crate) fn link(context: &mut Context, name: Sym, rows: Value) -> Result {
     let picked = index::one(context, &held, &rows)?;
     Ok(match picked {
         Value::Sym(s) => Value::Enum(name, s),
-        Value::Long(i) => Value::Link(name, i),
         Value::Vector(v) => match &v.items {
             Items::Sym(s) => Items::Enum(name, s.clone()).into(),
             Items::Long(s) => Items::Link(name, s.clone()).into(),
+            keys if domains::can_hold(keys.type_number()) => {
+                Items::Link(name, crate::verbs::arith::longs(keys, types::LONG)?.into()).into()
+            }
             _ => return Err(type_error()),
         },
+        key if domains::can_hold(key.type_number().saturating_neg()) => {
+            let held = crate::verbs::arith::longs(&key.to_items(), types::LONG)?;
+            Value::Link(name, held.first().copied().unwrap_or(i64::MIN))
+        }
         _ => return Err(type_error()),
     })
 }
@@ -192,7 +207,7 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
 }
 
 /// Whether a domain is known to have all items, without a copy of it: most updates bring no new symbol.
-fn has_all(context: &Context, known: &Value, y: &Value) -> std::result::Result<bool, QError> {
+pub(crate) fn has_all(context: &Context, known: &Value, y: &Value) -> std::result::Result<bool, QError> {
     let (Value::Vector(known), Value::Vector(sought)) = (known, listed(y.clone())) else { return Ok(false) };
     if known.items.type_number() != sought.items.type_number() || matches!(sought.items, Items::List(_)) {
         return Ok(false);

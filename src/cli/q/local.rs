@@ -117,7 +117,7 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Web { inbox, event, done })));
     });
     let limits = Limits::default();
-    let connector = remote::connector(Arc::new(received), Web::of(&limits, Some(web)), limits.outbox_bytes);
+    let connector = remote::connector(Arc::new(received), Web::of(&limits, Some(web)), limits.outboxes_bytes);
     let mut session = Session::console(options.start.clone(), Some(connector))
         .with_threads(options.threads.unwrap_or(0))
         .with_processes(options.processes);
@@ -169,9 +169,7 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     while session.exited().is_none() && !console.screen.is_closed() && console.goes_on(&session) {
         console.serve(&mut session);
     }
-    let code = console.end(&mut session);
-    crate::net::outgoing::drain();
-    Ok(code)
+    Ok(console.end(&mut session))
 }
 
 /// What keeps the session running without input, as in kdb+: its port and its connections. `None` without any.

@@ -145,6 +145,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
             with_large_stack(move || local::run(&options, door))?
         }
     };
+    crate::net::outgoing::drain();
     // Threads blocked on input or clients end with the process.
     std::process::exit(code)
 }

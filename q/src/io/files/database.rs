@@ -110,8 +110,11 @@ pub(crate) fn load(context: &mut Context, path: &Path, manner: &Manner) -> Resul
         if written.starts_with(b".") || written.ends_with(b"#") || written == b"par.txt" {
             continue;
         }
-        if let Ok(value) = kept::get(context, entry) {
-            context.set_global(symbol(written)?, value)?;
+        match kept::get(context, entry) {
+            Ok(value) => context.set_global(symbol(written)?, value)?,
+            // Other files may lie in a database, but a damaged value, such as the file of symbols, must not be left out.
+            Err(error) if super::head::is_value(entry) => return Err(error),
+            Err(_) => {}
         }
     }
     for entry in found.iter().filter(|e| e.join(".d").exists()) {
@@ -176,7 +179,9 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     let places = Value::symbols(places);
     let mut tables = BTreeSet::new();
     if let Some((value, place)) = all.last() {
-        for table in entries(context, &partition_folder(place, value))?.iter().filter(|t| t.join(".d").exists()) {
+        // A table of which the list of columns is missing was not written whole: an error, as in kdb+.
+        let is_table = |entry: &&PathBuf| entry.is_dir() && !file_name(entry).starts_with(b".");
+        for table in entries(context, &partition_folder(place, value))?.iter().filter(is_table) {
             tables.insert(file_name(table).to_vec());
             let mut columns = super::column_names(context, table)?;
             // The partition's value stands for a stored column of the same name.

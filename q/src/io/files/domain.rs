@@ -33,9 +33,10 @@ pub(crate) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Resul
     let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
     let name = intern(name).map_err(QError::from)?;
     if path.exists() {
-        let (tagged, before) = extended(context, &path, name, &y)?;
-        if context.global(name)?.count() == before {
-            return Ok(tagged);
+        let known = stored(context, &path)?;
+        if enums::has_all(context, &known, &y.clone().plain())? {
+            context.set_global(name, known)?;
+            return enums::enumerate(context, name, y);
         }
     }
     // Another process may add symbols as well: what is there is read again once it has done so.
@@ -75,10 +76,15 @@ fn extend_locked(context: &mut Context, path: &Path, name: Sym, y: &Value) -> Re
     Ok(tagged)
 }
 
+/// The symbols of a file, none if there is no file yet.
+fn stored(context: &mut Context, path: &Path) -> Result {
+    let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
+    if is_new { Ok(Value::symbols(Vec::new())) } else { kept::get(context, path) }
+}
+
 /// Enumerates over the symbols of a file, in the variable of its name only; returns how many symbols the file has, too.
 fn extended(context: &mut Context, path: &Path, name: Sym, y: &Value) -> Held<(Value, usize)> {
-    let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
-    let known = if is_new { Value::symbols(Vec::new()) } else { kept::get(context, path)? };
+    let known = stored(context, path)?;
     let before = known.count();
     context.set_global(name, known)?;
     Ok((enums::extend(context, name, y.clone())?, before))

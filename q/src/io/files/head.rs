@@ -4,6 +4,7 @@ use super::mapped;
 use crate::runtime::error::QError;
 use columns::table::Attr;
 use columns::table::wire::attribute;
+use std::io::Read;
 use std::path::Path;
 
 /// Bytes before the items of a simple vector: magic, type, attribute, count.
@@ -21,6 +22,13 @@ pub(super) const MAPPED_AT: usize = TAIL_AT + 1;
 /// with a hash that is not documented; it reads our files as vectors without the attribute.
 pub(super) const MARK_AT: usize = 0x100;
 pub(super) const MARK: &[u8] = b"elastick:";
+
+/// Whether a file begins as those of values do, also one that is damaged.
+pub(super) fn is_value(path: &Path) -> bool {
+    let mut begin = [0; 2];
+    let is_read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok();
+    is_read && (begin == [0xff, 0x01] || matches!(begin, [0xfd | 0xfe, 0x20]) || &begin == b"kx")
+}
 
 /// Whether this is the file of a mapped list.
 pub(super) fn is_mapped(bytes: &[u8]) -> bool {

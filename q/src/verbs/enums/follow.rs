@@ -5,6 +5,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::syntax::resolve;
+use columns::table::symbol;
 use columns::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,14 +37,19 @@ pub(crate) fn is_domain(name: Sym) -> bool {
 /// After assignment of a domain, replaces the symbols of all globals enumerated over it by those now at their positions.
 pub(crate) fn domain_changed(context: &mut Context, name: Sym, old: &Value, new: &Value) -> Result<(), QError> {
     let (Some(before), Some(after)) = (symbols(old), symbols(new)) else { return Ok(()) };
-    if after.starts_with(before) {
+    if after.starts_with(before) && !symbol::has_placeholders() {
         return Ok(());
     }
     let mut now: HashMap<Sym, Sym> = HashMap::with_capacity(before.len());
     for (at, symbol) in before.iter().enumerate() {
-        now.entry(*symbol).or_insert_with(|| after.get(at).copied().unwrap_or(Sym::NULL));
+        let new = match after.get(at) {
+            Some(new) => *new,
+            // It is shown again when the domain has as many items again.
+            None => symbol::placeholder(i64::try_from(at).unwrap_or(i64::MAX))?,
+        };
+        now.entry(*symbol).or_insert(new);
     }
-    let exchange = Exchange { name, now };
+    let exchange = Exchange { name, now, after };
     let mut spaces = vec![Sym::NULL];
     for space in context.host.namespaces() {
         spaces.push(crate::runtime::values::symbol(&[b".", columns::table::symbol::text(space)].concat())?);
@@ -68,21 +74,24 @@ fn symbols(x: &Value) -> Option<&[Sym]> {
     }
 }
 
-struct Exchange {
+struct Exchange<'a> {
     name: Sym,
     now: HashMap<Sym, Sym>,
+    /// The symbols of the domain.
+    after: &'a [Sym],
 }
 
-impl Exchange {
+impl Exchange<'_> {
     fn symbol(&self, old: Sym) -> Sym {
-        self.now.get(&old).copied().unwrap_or(old)
+        let beyond = || self.after.get(usize::try_from(symbol::position(old)?).ok()?);
+        self.now.get(&old).or_else(beyond).copied().unwrap_or(old)
     }
 
     /// Returns the value with its symbols replaced; `None` if it has none.
     fn value(&self, x: &Value) -> Result<Option<Value>, QError> {
         limits::step()?;
         Ok(match x {
-            Value::Enum(name, s) if *name == self.name => Some(Value::Enum(*name, self.symbol(*s))),
+            Value::Enum(name, s) if *name == self.name && self.symbol(*s) != *s => Some(Value::Enum(*name, self.symbol(*s))),
             Value::Vector(v) => self.vector(v)?.map(Value::Vector),
             Value::Dict(d) => {
                 let (keys, values) = (self.value(&d.keys)?, self.value(&d.values)?);
@@ -110,7 +119,8 @@ impl Exchange {
 
     fn vector(&self, v: &Vector) -> Result<Option<Vector>, QError> {
         let items = match &v.items {
-            Items::Enum(name, s) if *name == self.name => {
+            // A value of which nothing changes stays the same one: that of a splayed table, for `.Q.qp`.
+            Items::Enum(name, s) if *name == self.name && s.iter().any(|s| self.symbol(*s) != *s) => {
                 Items::Enum(*name, s.iter().map(|s| self.symbol(*s)).collect())
             }
             Items::List(l) => {
