@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 /// Longest wait for room, or before a close for the rest to be sent, while the peer reads nothing.
 const STUCK: Duration = Duration::from_secs(10);
+/// How long the thread that sends waits for more.
+const SERVED: Duration = Duration::from_secs(1);
 
 /// All connections of the process, for [`drain`].
 static ALL: Mutex<Vec<Weak<Outgoing>>> = Mutex::new(Vec::new());
@@ -37,16 +39,18 @@ pub(super) struct Outgoing {
 #[derive(Default)]
 struct Queue {
     messages: VecDeque<Vec<u8>>,
-    /// Bytes of the messages, with those of the one that is being sent.
+    /// Bytes of the messages, with those of the one that the thread is sending.
     bytes: usize,
-    /// Whether a thread sends them.
+    /// Whether somebody is writing: one message at a time, from its first byte to its last.
+    is_busy: bool,
+    /// Whether there is a thread that sends what waits.
     is_served: bool,
     is_closed: bool,
 }
 
 impl Queue {
     fn is_idle(&self) -> bool {
-        self.messages.is_empty() && !self.is_served
+        self.messages.is_empty() && !self.is_busy
     }
 }
 
@@ -107,25 +111,36 @@ impl Outgoing {
         }
         queue.bytes = queue.bytes.saturating_add(message.len());
         queue.messages.push_back(message);
-        if queue.is_served {
+        self.have_served(&mut queue)
+    }
+
+    /// Sees to it that a thread sends what waits. Without one the connection is closed: what is queued must not be sent later, as if nothing were lost.
+    fn have_served(self: &Arc<Self>, queue: &mut Queue) -> Result<(), ClientError> {
+        self.changed.notify_all();
+        if queue.is_served || queue.messages.is_empty() {
             return Ok(());
         }
         let own = Arc::clone(self);
-        stack::thread("outgoing".into()).spawn(move || own.serve()).map_err(ClientError::Io)?;
-        queue.is_served = true;
-        Ok(())
+        let started = stack::thread("outgoing".into()).spawn(move || own.serve());
+        queue.is_served = started.is_ok();
+        started.map(drop).inspect_err(|_| self.shut(queue)).map_err(ClientError::Io)
     }
 
     /// Sends a message after all that waits, and waits until the socket has taken it.
     ///
     /// # Errors
     /// As [`Outgoing::send`]. The connection stays open if the time is up before anything of the message was sent; `false` then.
-    pub fn send_all(&self, message: &[u8], by: Option<Instant>) -> Result<bool, ClientError> {
-        if !self.flush(by)? {
-            return Ok(false);
-        }
+    pub fn send_all(self: &Arc<Self>, message: &[u8], by: Option<Instant>) -> Result<bool, ClientError> {
+        let Some(mut queue) = self.idle(by)? else { return Ok(false) };
+        queue.is_busy = true;
+        drop(queue);
         let sent = self.half().send_by(message, by);
-        sent.inspect_err(|_| self.close()).map(|()| true)
+        let mut queue = self.queue();
+        queue.is_busy = false;
+        if sent.is_err() {
+            self.shut(&mut queue);
+        }
+        sent.and(self.have_served(&mut queue)).map(|()| true)
     }
 
     /// Waits until nothing waits to be sent: `false` if it still does at `by`, or on Ctrl-C.
@@ -133,14 +148,19 @@ impl Outgoing {
     /// # Errors
     /// `Closed`.
     pub fn flush(&self, by: Option<Instant>) -> Result<bool, ClientError> {
+        Ok(self.idle(by)?.is_some())
+    }
+
+    /// The queue once nothing waits to be sent; `None` at `by`, or on Ctrl-C.
+    fn idle(&self, by: Option<Instant>) -> Result<Option<MutexGuard<'_, Queue>>, ClientError> {
         let mut queue = self.queue();
-        while !queue.is_idle() {
+        while !queue.is_idle() && !queue.is_closed {
             if is_over(by) {
-                return Ok(false);
+                return Ok(None);
             }
             queue = self.wait(queue);
         }
-        if queue.is_closed { Err(ClientError::Closed) } else { Ok(true) }
+        if queue.is_closed { Err(ClientError::Closed) } else { Ok(Some(queue)) }
     }
 
     /// Closes the connection. What waits to be sent is lost.
@@ -167,7 +187,7 @@ impl Outgoing {
     fn drain(&self) {
         let mut queue = self.queue();
         let (mut bytes_then, mut moved) = (queue.bytes, Instant::now());
-        while !queue.is_idle() && moved.elapsed() < STUCK && !interrupt::is_asked() {
+        while !queue.is_idle() && !queue.is_closed && moved.elapsed() < STUCK && !interrupt::is_asked() {
             queue = self.wait(queue);
             if queue.bytes != bytes_then {
                 (bytes_then, moved) = (queue.bytes, Instant::now());
@@ -187,27 +207,34 @@ impl Outgoing {
         self.changed.wait_timeout(queue, LOOK).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Sends what waits, until nothing does.
+    /// Sends what waits, until nothing has waited for a while.
     fn serve(&self) {
-        loop {
-            let mut queue = self.queue();
-            let Some(message) = queue.messages.pop_front() else {
-                queue.is_served = false;
-                self.changed.notify_all();
-                return;
-            };
+        let mut queue = self.queue();
+        let mut since = Instant::now();
+        while !queue.is_closed && (!queue.messages.is_empty() || since.elapsed() < SERVED) {
+            if queue.is_busy || queue.messages.is_empty() {
+                queue = self.wait(queue);
+                continue;
+            }
+            let message = queue.messages.pop_front().unwrap_or_default();
+            queue.is_busy = true;
             drop(queue);
-            for part in message.chunks(PART_BYTES) {
-                let sent = self.half().send_patiently(part);
+            let sent = message.chunks(PART_BYTES).try_for_each(|part| {
+                self.half().send_patiently(part)?;
                 let mut queue = self.queue();
-                if sent.is_err() {
-                    self.shut(&mut queue);
-                    break;
-                }
                 queue.bytes = queue.bytes.saturating_sub(part.len());
                 self.changed.notify_all();
+                Ok::<(), ClientError>(())
+            });
+            queue = self.queue();
+            queue.is_busy = false;
+            self.changed.notify_all();
+            if sent.is_err() {
+                self.shut(&mut queue);
             }
+            since = Instant::now();
         }
+        queue.is_served = false;
     }
 }
 
@@ -216,4 +243,62 @@ const PART_BYTES: usize = 256 << 10;
 
 fn is_over(by: Option<Instant>) -> bool {
     by.is_some_and(|by| by <= Instant::now()) || interrupt::is_asked()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::{Limits, MessageKind, Value, encode};
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+
+    const THREADS: u8 = 4;
+    const MESSAGES: usize = 60;
+
+    /// Accepts a login, reads all messages, slowly at first, and returns how many of each thread came.
+    fn count(listener: &TcpListener) -> Vec<usize> {
+        let (mut peer, _) = listener.accept().expect("a connection");
+        let mut reader = BufReader::new(peer.try_clone().expect("a handle"));
+        reader.read_until(0, &mut Vec::new()).expect("a login");
+        peer.write_all(&[3]).expect("accepted");
+        let (mut counts, mut head) = (vec![0; usize::from(THREADS)], [0; 8]);
+        while reader.read_exact(&mut head).is_ok() {
+            let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+            let mut body = vec![0; length - head.len()];
+            reader.read_exact(&mut body).expect("a whole message");
+            // The head of a byte vector, then bytes that name the thread.
+            let (from, bytes) = (body[6], &body[6..]);
+            assert!(head[0] == 1 && body[0] == 4 && bytes.iter().all(|byte| *byte == from), "messages are mixed");
+            counts[usize::from(from)] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn messages_of_several_threads_arrive_whole_and_are_sent_before_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("127.0.0.1:{}:a:b", listener.local_addr().expect("bound").port());
+        let peer = std::thread::spawn(move || count(&listener));
+        let address = address.parse().expect("an address");
+        let client = Client::connect(&address, Duration::from_secs(10), Limits::default()).expect("connected");
+        let out = Outgoing::new(&client, 64 << 20).expect("a handle");
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let out = &out;
+                scope.spawn(move || {
+                    for i in 0..MESSAGES {
+                        let items = proto::Items::Byte(vec![thread; 1 + i * 9_973]);
+                        let message =
+                            encode::message(MessageKind::Async, &Value::Vector { attr: 0, items }).expect("encodes");
+                        match i % 3 {
+                            0 => assert!(out.send_all(&message, None).expect("sent")),
+                            _ => out.send(message, None).expect("queued"),
+                        }
+                    }
+                });
+            }
+        });
+        out.close_after();
+        assert_eq!(peer.join().expect("counted"), vec![MESSAGES; usize::from(THREADS)]);
+    }
 }

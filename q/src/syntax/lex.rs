@@ -282,8 +282,8 @@ impl Lexer<'_> {
             self.at += 1;
             let from = self.at;
             let mut path = false;
-            // No name starts with an underscore: after the null symbol it drops.
-            let is_null = self.peek(0) == b'_';
+            // A name that starts with an underscore stands behind other symbols only: after the null symbol alone an underscore drops.
+            let is_null = out.is_empty() && self.peek(0) == b'_';
             while !is_null && (is_name(self.peek(0)) || self.peek(0) == b':' || (path && self.peek(0) == b'/')) {
                 path |= self.peek(0) == b':';
                 self.at += 1;

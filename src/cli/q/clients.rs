@@ -26,7 +26,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How long the console may take to check a password.
@@ -49,8 +49,8 @@ enum Command {
     Page(ConnId, Result<Bytes, Vec<u8>>),
     Verdict(ConnId, Verdict),
     Close(ConnId),
-    /// Asks how many bytes wait to be sent.
-    Unsent(ConnId, Sender<usize>),
+    /// Asks how many bytes wait to be sent; `None` if the connection is gone.
+    Unsent(ConnId, Sender<Option<usize>>),
     Stop,
 }
 
@@ -68,11 +68,18 @@ impl Loop {
         let _ = self.waker.wake();
     }
 
-    /// Bytes that wait to be sent on a connection, once the loop has taken all commands before.
-    fn unsent_bytes(&self, conn: ConnId) -> usize {
+    /// Bytes that wait to be sent on a connection, once the loop has taken all commands before; `None` if the connection is gone.
+    ///
+    /// # Errors
+    /// If the loop does not say it in time.
+    fn unsent_bytes(&self, conn: ConnId) -> Result<Option<usize>, RecvTimeoutError> {
         let (to, count) = channel();
         self.send(Command::Unsent(conn, to));
-        count.recv_timeout(COUNTED_WITHIN).unwrap_or(0)
+        match count.recv_timeout(COUNTED_WITHIN) {
+            // The loop has ended, with its connections.
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            counted => counted,
+        }
     }
 }
 
@@ -222,7 +229,10 @@ impl Service for Clients {
                 Command::Page(conn, page) => ctl.answer_page(conn, page),
                 Command::Verdict(conn, verdict) => ctl.judge(conn, verdict),
                 Command::Close(conn) => ctl.close(conn, "closed by the session"),
-                Command::Unsent(conn, to) => drop(to.send(ctl.outbox_bytes(conn))),
+                Command::Unsent(conn, to) => {
+                    // Who asked may have stopped waiting.
+                    let _ = to.send(ctl.peer(conn).is_some().then(|| ctl.outbox_bytes(conn)));
+                }
                 Command::Stop => ctl.stop(),
             }
         }
@@ -291,18 +301,22 @@ impl Peer for Accepted {
     }
 
     fn flush(&mut self, by: Option<Instant>) -> Result<(), QError> {
-        while self.to.unsent_bytes(self.conn) > 0 {
+        loop {
+            match self.to.unsent_bytes(self.conn) {
+                Ok(Some(0)) => return Ok(()),
+                Ok(None) => return remote::ended(End::Closed),
+                Ok(Some(_)) | Err(_) => {}
+            }
             if by.is_some_and(|by| by <= Instant::now()) || interrupt::is_asked() {
                 return remote::ended(End::Stopped);
             }
             std::thread::sleep(LOOK);
         }
-        Ok(())
     }
 
     fn unsent(&self) -> Option<Unsent> {
         let (to, conn) = (self.to.clone(), self.conn);
-        Some(Arc::new(move || to.unsent_bytes(conn)))
+        Some(Arc::new(move || to.unsent_bytes(conn).ok().flatten().unwrap_or(0)))
     }
 
     fn socket(&self) -> [u8; 2] {

@@ -91,7 +91,9 @@ impl Exchange<'_> {
     fn value(&self, x: &Value) -> Result<Option<Value>, QError> {
         limits::step()?;
         Ok(match x {
-            Value::Enum(name, s) if *name == self.name && self.symbol(*s) != *s => Some(Value::Enum(*name, self.symbol(*s))),
+            Value::Enum(name, s) if *name == self.name && self.symbol(*s) != *s => {
+                Some(Value::Enum(*name, self.symbol(*s)))
+            }
             Value::Vector(v) => self.vector(v)?.map(Value::Vector),
             Value::Dict(d) => {
                 let (keys, values) = (self.value(&d.keys)?, self.value(&d.values)?);
