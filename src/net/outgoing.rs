@@ -5,6 +5,7 @@ use super::client::{Client, ClientError, WriteHalf};
 use crate::sys::{interrupt, stack};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,20 @@ static ALL: Mutex<Vec<Weak<Outgoing>>> = Mutex::new(Vec::new());
 pub fn drain() {
     let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
     let by = Instant::now() + STUCK;
-    all.iter().filter_map(Weak::upgrade).for_each(|outgoing| drop(outgoing.flush(Some(by))));
+    for outgoing in all.iter().filter_map(Weak::upgrade) {
+        if let Ok(false) = outgoing.flush(Some(by)) {
+            tracing::warn!(
+                bytes = outgoing.waiting_bytes(),
+                "the process ends, and a peer has not read all that was sent to it"
+            );
+        }
+    }
 }
+
+/// Bytes that wait on all connections.
+static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Memory of a queued message beside its bytes.
+const EACH_BYTES: usize = 64;
 
 /// The sending side of a connection.
 pub(super) struct Outgoing {
@@ -32,8 +45,21 @@ pub(super) struct Outgoing {
     closer: Mutex<WriteHalf>,
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// Waiting bytes from which on an asynchronous message waits for room.
-    most_bytes: usize,
+    most: Most,
+}
+
+/// Waiting bytes from which on an asynchronous message waits for room: of its connection, and of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    bytes: usize,
+    all_bytes: usize,
+}
+
+impl Most {
+    pub fn new(bytes: u64, all_bytes: u64) -> Most {
+        let number = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Most { bytes: number(bytes), all_bytes: number(all_bytes) }
+    }
 }
 
 #[derive(Default)]
@@ -55,9 +81,9 @@ impl Queue {
 }
 
 impl Outgoing {
-    pub fn new(client: &Client, most_bytes: usize) -> io::Result<Arc<Outgoing>> {
+    pub fn new(client: &Client, most: Most) -> io::Result<Arc<Outgoing>> {
         let (half, closer) = (Mutex::new(client.outgoing()?), Mutex::new(client.outgoing()?));
-        let own = Arc::new(Outgoing { half, closer, queue: Mutex::default(), changed: Condvar::new(), most_bytes });
+        let own = Arc::new(Outgoing { half, closer, queue: Mutex::default(), changed: Condvar::new(), most });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&own));
@@ -93,7 +119,7 @@ impl Outgoing {
             }
         }
         let (mut bytes_then, mut moved) = (queue.bytes, Instant::now());
-        while queue.bytes > 0 && queue.bytes.saturating_add(message.len()) > self.most_bytes && !queue.is_closed {
+        while queue.bytes > 0 && self.is_full(&queue, message.len()) && !queue.is_closed {
             if queue.bytes != bytes_then {
                 (bytes_then, moved) = (queue.bytes, Instant::now());
             }
@@ -110,8 +136,15 @@ impl Outgoing {
             return Err(ClientError::Closed);
         }
         queue.bytes = queue.bytes.saturating_add(message.len());
+        WAITING_BYTES.fetch_add(message.len(), Ordering::Relaxed);
         queue.messages.push_back(message);
         self.have_served(&mut queue)
+    }
+
+    fn is_full(&self, queue: &Queue, more_bytes: usize) -> bool {
+        let held = queue.messages.len().saturating_mul(EACH_BYTES).saturating_add(queue.bytes);
+        let all = WAITING_BYTES.load(Ordering::Relaxed);
+        held.saturating_add(more_bytes) > self.most.bytes || all.saturating_add(more_bytes) > self.most.all_bytes
     }
 
     /// Sees to it that a thread sends what waits. Without one the connection is closed: what is queued must not be sent later, as if nothing were lost.
@@ -198,7 +231,7 @@ impl Outgoing {
     fn shut(&self, queue: &mut Queue) {
         queue.is_closed = true;
         queue.messages.clear();
-        queue.bytes = 0;
+        WAITING_BYTES.fetch_sub(std::mem::take(&mut queue.bytes), Ordering::Relaxed);
         self.closer.lock().unwrap_or_else(PoisonError::into_inner).close();
         self.changed.notify_all();
     }
@@ -216,13 +249,20 @@ impl Outgoing {
                 queue = self.wait(queue);
                 continue;
             }
-            let message = queue.messages.pop_front().unwrap_or_default();
+            // Small messages are sent together.
+            let mut message = queue.messages.pop_front().unwrap_or_default();
+            while let Some(next) = queue.messages.pop_front_if(|next| message.len() + next.len() <= PART_BYTES) {
+                message.extend_from_slice(&next);
+            }
             queue.is_busy = true;
             drop(queue);
             let sent = message.chunks(PART_BYTES).try_for_each(|part| {
                 self.half().send_patiently(part)?;
                 let mut queue = self.queue();
-                queue.bytes = queue.bytes.saturating_sub(part.len());
+                // A connection that was closed meanwhile has no waiting bytes any more.
+                let sent = part.len().min(queue.bytes);
+                queue.bytes -= sent;
+                WAITING_BYTES.fetch_sub(sent, Ordering::Relaxed);
                 self.changed.notify_all();
                 Ok::<(), ClientError>(())
             });
@@ -281,7 +321,7 @@ mod tests {
         let peer = std::thread::spawn(move || count(&listener));
         let address = address.parse().expect("an address");
         let client = Client::connect(&address, Duration::from_secs(10), Limits::default()).expect("connected");
-        let out = Outgoing::new(&client, 64 << 20).expect("a handle");
+        let out = Outgoing::new(&client, Most::new(64 << 20, 1 << 30)).expect("a handle");
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let out = &out;

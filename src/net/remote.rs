@@ -3,7 +3,7 @@
 
 use super::client::{Client, ClientError};
 use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder, Tell};
-use super::outgoing::Outgoing;
+use super::outgoing::{Most, Outgoing};
 pub use super::remote_errors::ended;
 use super::remote_errors::{refused, reported, unsent};
 use super::web_remote::{self, Web};
@@ -217,11 +217,10 @@ impl Drop for Remote {
     }
 }
 
-/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. Of a connection at most so many bytes wait to be sent. As in kdb+, an address without a user means the one that
+/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. Of a connection, and of all, at most so many bytes wait to be sent. As in kdb+, an address without a user means the one that
 /// runs this process. The login ends with kdb+'s own capability byte: some servers do not know the bit with which elastick's
 /// consoles request reasons of errors.
-pub fn connector(tell: Tell, web: Web, most_bytes: u64) -> Connector {
-    let most_bytes = usize::try_from(most_bytes).unwrap_or(usize::MAX);
+pub fn connector(tell: Tell, web: Web, most: Most) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
         let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
@@ -233,7 +232,7 @@ pub fn connector(tell: Tell, web: Web, most_bytes: u64) -> Connector {
             address.user = own_user::name();
         }
         let client = Client::connect(&address, timeout, Limits::default()).map_err(refused)?;
-        let out = Outgoing::new(&client, most_bytes).map_err(|error| reported("hop", &error))?;
+        let out = Outgoing::new(&client, most).map_err(|error| reported("hop", &error))?;
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));
         let is_unix = client.is_unix();

@@ -35,11 +35,6 @@ fn known(domain: Sym) -> Option<Option<i8>> {
     KEY_TYPES.read().unwrap_or_else(PoisonError::into_inner).get(&domain).copied()
 }
 
-/// Whether something is recorded of this domain.
-pub fn is_known(domain: Sym) -> bool {
-    known(domain).is_some()
-}
-
 /// Type of the keys of this domain in foreign keys; `None` if these hold numbers of rows.
 pub fn key_type(domain: Sym) -> Option<i8> {
     known(domain).flatten()

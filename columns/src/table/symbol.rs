@@ -234,7 +234,16 @@ impl Symbols {
 
     /// As kdb+'s symbols, one ends before the first NUL.
     fn intern_text(&self, text: &[u8], used_as: Use) -> Result<Sym, TooManySymbols> {
-        self.intern(before_nul(text), used_as)
+        // Only a placeholder's text begins with NUL, and no symbol's has one: what is found needs no look for it.
+        let (Some(1..), Some(known)) = (text.first(), self.known(text)) else {
+            return self.intern(before_nul(text), used_as);
+        };
+        Ok(known)
+    }
+
+    fn known(&self, text: &[u8]) -> Option<Sym> {
+        let ids = self.ids.read().unwrap_or_else(PoisonError::into_inner);
+        self.find(&ids, self.hasher.hash_one(text), text).map(Sym)
     }
 
     fn intern(&self, text: &[u8], used_as: Use) -> Result<Sym, TooManySymbols> {
@@ -242,9 +251,6 @@ impl Symbols {
             return Ok(Sym::NULL);
         }
         let hash = self.hasher.hash_one(text);
-        if let Some(id) = self.find(&self.ids.read().unwrap_or_else(PoisonError::into_inner), hash, text) {
-            return Ok(Sym(id));
-        }
         let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(id) = self.find(&ids, hash, text) {
             return Ok(Sym(id));
@@ -298,14 +304,13 @@ pub fn find(text: &[u8]) -> Option<Sym> {
     if text.is_empty() {
         return Some(Sym::NULL);
     }
-    let ids = SYMBOLS.ids.read().unwrap_or_else(PoisonError::into_inner);
-    SYMBOLS.find(&ids, SYMBOLS.hasher.hash_one(text), text).map(Sym)
+    SYMBOLS.known(text)
 }
 
 /// Returns a symbol's text, which lives as long as the process.
 pub fn text(symbol: Sym) -> &'static [u8] {
     match SYMBOLS.text(symbol.0) {
-        [PLACEHOLDER, rest @ ..] if rest.len() == size_of::<i64>() => b"",
+        [PLACEHOLDER, ..] if has_placeholders() => b"",
         text => text,
     }
 }
@@ -327,9 +332,18 @@ static HAS_PLACEHOLDERS: AtomicBool = AtomicBool::new(false);
 /// As [`intern`].
 pub fn placeholder(position: i64) -> Result<Sym, TooManySymbols> {
     HAS_PLACEHOLDERS.store(true, Ordering::Relaxed);
+    SYMBOLS.intern(&placeholder_text(position), Use::Data)
+}
+
+fn placeholder_text(position: i64) -> Vec<u8> {
     let mut text = vec![PLACEHOLDER];
     text.extend_from_slice(&position.to_le_bytes());
-    SYMBOLS.intern(&text, Use::Data)
+    text
+}
+
+/// Whether there is a [`placeholder`] for a position.
+pub fn has_placeholder(position: i64) -> bool {
+    SYMBOLS.known(&placeholder_text(position)).is_some()
 }
 
 /// Position that a [`placeholder`] stands for; `None` for any other symbol.

@@ -508,6 +508,8 @@ impl Items {
                     // The keys themselves, as symbols among those of an enumeration.
                     (x @ Items::Link(..), y) => x.plain().join(&y.plain()),
                     (x, y @ Items::Link(..)) if x.type_number() == y.plain().type_number() => x.join(&y.plain()),
+                    (x @ Items::Enum(..), y) if symbol::has_placeholders() => x.plain().join(&y.plain()),
+                    (x @ Items::Sym(_), y @ Items::Enum(..)) if symbol::has_placeholders() => x.join(&y.plain()),
                     (Items::Enum(_, x) | Items::Sym(x), Items::Enum(_, y) | Items::Sym(y)) => Items::Sym(both(x, y)),
                     $((Items::$variant(x), Items::$variant(y)) => Items::$variant(both(x, y)),)*
                     // Atoms cannot make a mixed list simple.

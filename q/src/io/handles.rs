@@ -205,11 +205,7 @@ impl Handles {
             let path = super::pipe::place(pipe.unwrap_or(address));
             let file = match pipe {
                 Some(_) => super::pipe::open(path),
-                None => {
-                    // Folders of the path are made too, as for a file that is written. What fails then fails again.
-                    let _ = path.parent().map(std::fs::create_dir_all);
-                    std::fs::OpenOptions::new().append(true).create(true).open(path)
-                }
+                None => appended(path),
             };
             let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
             let lost = |e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes());
@@ -433,6 +429,18 @@ impl Handles {
             slots = self.freed.wait_timeout(slots, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+}
+
+/// Opens a file to append to it. Folders of the path are made too, as for a file that is written.
+fn appended(path: &std::path::Path) -> std::io::Result<std::fs::File> {
+    let open = || std::fs::OpenOptions::new().append(true).create(true).open(path);
+    open().or_else(|error| match path.parent() {
+        Some(folder) if error.kind() == std::io::ErrorKind::NotFound && path.file_name().is_some() => {
+            std::fs::create_dir_all(folder)?;
+            open()
+        }
+        _ => Err(error),
+    })
 }
 
 fn unknown(handle: i64) -> QError {

@@ -119,13 +119,14 @@ pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Ori
     })
 }
 
-/// A command of the shell without the comment behind it, which a slash between blanks begins. The other commands know their own.
+/// A command of the shell without the comment behind it: a slash behind two blanks or more, and before one. One blank stands before an argument
+/// that is the root (`\\du / -s`), and quotes may hold both. The other commands know their own comments.
 fn before_comment(command: &[u8]) -> &[u8] {
     let word = command.split(|c| *c == b' ').next().unwrap_or_default();
-    if word.len() < 2 || matches!(word, b"ts" | b"cd") {
+    if word.len() < 2 || matches!(word, b"ts" | b"cd") || command.contains(&b'"') || command.contains(&b'\'') {
         return command;
     }
-    let end = command.windows(3).position(|part| part == b" / ").unwrap_or(command.len());
+    let end = command.windows(4).position(|part| part == b"  / ").unwrap_or(command.len());
     command.get(..end).unwrap_or_default()
 }
 

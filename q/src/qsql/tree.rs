@@ -61,16 +61,14 @@ pub(crate) fn to_node(tree: &Value) -> std::result::Result<Node, QError> {
                 {
                     return Ok(Node::new(0, Kind::Signal(Box::new(to_node(reason)?))));
                 }
+                if prims::is_glyph(f, "$") && arguments.len() > 2 {
+                    let parts = arguments.iter().filter(|part| !function::is_elided(part)).map(statement);
+                    return Ok(Node::new(0, Kind::Cond(parts.collect::<std::result::Result<_, _>>()?)));
+                }
                 // An error in the arguments ends the conversion before the head, which may be as large.
                 let arguments: Vec<Option<Node>> =
                     arguments.iter().map(to_argument).collect::<std::result::Result<_, QError>>()?;
-                let kind = match f {
-                    Value::Func(_) if prims::is_glyph(f, "$") && arguments.len() > 2 => {
-                        Kind::Cond(arguments.into_iter().flatten().collect())
-                    }
-                    _ => Kind::Apply(Box::new(to_node(f)?), arguments),
-                };
-                Node::new(0, kind)
+                Node::new(0, Kind::Apply(Box::new(to_node(f)?), arguments))
             }
         },
         constant => Node::constant(constant.clone()),
@@ -96,7 +94,7 @@ fn is_text(tree: &Value) -> bool {
     }
 }
 
-/// Converts a whole tree or a part of a block, which may be a return: `(":";x)`.
+/// Converts a whole tree, a branch or a part of a block, which may be a return: `(":";x)`.
 fn statement(tree: &Value) -> std::result::Result<Node, QError> {
     match tree {
         Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {

@@ -45,10 +45,6 @@ fn note_kind(context: &Context, name: Sym) {
         },
         Some(held) => Some(held.type_number()),
     };
-    // A name means the same to all: what the owner has used it for is not changed by others.
-    if context.host.caller().remote && domains::is_known(name) {
-        return;
-    }
     match keys {
         Some(number) => domains::note_keys(name, number),
         None => domains::note_rows(name),
@@ -93,6 +89,12 @@ pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
                 return Err(QError::named("cast"));
             }
             if matches!(other, Items::List(_)) {
+                return Err(type_error());
+            }
+            // An integer is no date, though both are held as one.
+            let (own, sought) = (known.items.plain().type_number(), other.type_number());
+            let is_integer = |number: i8| (types::SHORT..=types::LONG).contains(&number);
+            if own != sought && !(is_integer(own) && is_integer(sought)) && own != types::LIST {
                 return Err(type_error());
             }
             for number in [known.items.plain().type_number(), other.type_number()] {

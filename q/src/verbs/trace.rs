@@ -89,5 +89,7 @@ pub(crate) fn holder_of(context: &Context, lambda: &Lambda) -> Result<Option<Sym
             }
         }
     }
-    Ok(None)
+    // Deeper namespaces are sought as a stack trace seeks them.
+    let name = name_of(context, lambda);
+    Ok((!name.is_null()).then_some(name))
 }

@@ -13,6 +13,7 @@ use super::signals;
 use crate::cli::CliError;
 use crate::config::Limits;
 use crate::net::inbox::Respond;
+use crate::net::outgoing::Most;
 use crate::net::tls::Door;
 use crate::net::web_remote::{TellWeb, Web};
 use crate::net::{own_user, remote};
@@ -117,7 +118,9 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Web { inbox, event, done })));
     });
     let limits = Limits::default();
-    let connector = remote::connector(Arc::new(received), Web::of(&limits, Some(web)), limits.outboxes_bytes);
+    // One connection may have all that is allowed: a session serves one owner.
+    let most = Most::new(limits.outboxes_bytes, limits.outboxes_bytes);
+    let connector = remote::connector(Arc::new(received), Web::of(&limits, Some(web)), most);
     let mut session = Session::console(options.start.clone(), Some(connector))
         .with_threads(options.threads.unwrap_or(0))
         .with_processes(options.processes);

@@ -37,8 +37,12 @@ pub(crate) fn is_domain(name: Sym) -> bool {
 /// After assignment of a domain, replaces the symbols of all globals enumerated over it by those now at their positions.
 pub(crate) fn domain_changed(context: &mut Context, name: Sym, old: &Value, new: &Value) -> Result<(), QError> {
     let (Some(before), Some(after)) = (symbols(old), symbols(new)) else { return Ok(()) };
-    if after.starts_with(before) && !symbol::has_placeholders() {
-        return Ok(());
+    if after.starts_with(before) {
+        let new = i64::try_from(before.len()).unwrap_or(i64::MAX)..i64::try_from(after.len()).unwrap_or(i64::MAX);
+        // Items that have waited for one of the new symbols: usually there are none.
+        if !symbol::has_placeholders() || !new.clone().any(symbol::has_placeholder) {
+            return Ok(());
+        }
     }
     let mut now: HashMap<Sym, Sym> = HashMap::with_capacity(before.len());
     for (at, symbol) in before.iter().enumerate() {
