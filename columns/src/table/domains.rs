@@ -1,7 +1,5 @@
 //! What the items of foreign keys mean, by the name of their domain: keys of a type, or else numbers of rows. A foreign key holds 64-bit integers.
 
-use super::value::Value;
-use super::vector::Items;
 use crate::kernel::sym::Sym;
 use proto::types;
 use std::collections::HashMap;
@@ -40,17 +38,7 @@ pub fn key_type(domain: Sym) -> Option<i8> {
     known(domain).flatten()
 }
 
-fn number(domain: Sym) -> i8 {
+/// Type of what an item of a foreign key over this domain is: of a key, or of the number of a row.
+pub fn item_type(domain: Sym) -> i8 {
     key_type(domain).filter(|number| can_hold(*number)).unwrap_or(types::LONG)
-}
-
-/// The key, or the number of a row, that an item of a foreign key holds.
-pub(super) fn key(domain: Sym, held: i64) -> Value {
-    Value::from_long(number(domain), held)
-}
-
-/// As [`key`], of a vector.
-pub(super) fn keys(domain: Sym, held: &[i64]) -> Option<Items> {
-    let number = number(domain);
-    (number != types::LONG).then(|| Items::from_longs(number, held.to_vec()))
 }

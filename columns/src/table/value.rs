@@ -431,7 +431,7 @@ impl Value {
     pub fn plain(self) -> Value {
         match self {
             Value::Enum(_, s) => Value::Sym(if symbol::position(s).is_some() { Sym::NULL } else { s }),
-            Value::Link(domain, i) => domains::key(domain, i),
+            Value::Link(domain, i) => Value::from_long(domains::item_type(domain), i),
             Value::Vector(Vector { attr, items: items @ (Items::Enum(..) | Items::Link(..)) }) => {
                 Value::Vector(Vector { attr, items: items.plain() })
             }

@@ -490,7 +490,10 @@ impl Items {
     pub fn plain(&self) -> Items {
         match self {
             Items::Enum(_, s) => Items::Sym(symbol::without_placeholders(s).map_or_else(|| s.clone(), Shared::from)),
-            Items::Link(domain, s) => domains::keys(*domain, s).unwrap_or_else(|| Items::Long(s.clone())),
+            Items::Link(domain, s) => match domains::item_type(*domain) {
+                types::LONG => Items::Long(s.clone()),
+                number => Items::from_longs(number, s.to_vec()),
+            },
             other => other.clone(),
         }
     }

@@ -8,7 +8,6 @@ use crate::runtime::paths::why_not;
 use crate::runtime::time;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::verbs::above::Evaluate;
 use crate::verbs::map::map;
 use columns::table::symbol::{self, text};
 use columns::table::{Items, Sym, Value, Vector};
@@ -101,15 +100,6 @@ pub(crate) fn one_shot(context: &mut Context, address: Sym, mut arguments: Vec<V
 fn query_deadline(context: &Context) -> Option<Instant> {
     let seconds = u64::try_from(context.host.setting(Setting::QueryTime)).ok().filter(|seconds| *seconds > 0)?;
     Instant::now().checked_add(Duration::from_secs(seconds))
-}
-
-/// Evaluates an async message that no other process has sent: of the console to itself, by which scripts and editors have `\T` apply to their own
-/// work, or of a log.
-pub(super) fn send_to_itself(context: &mut Context, message: Value) -> Result {
-    match context.host.global(crate::syntax::prims::name(".z.ps")) {
-        Some(handler) => context.call1(&handler, message),
-        None => context.message(&message),
-    }
 }
 
 /// Whether a response is the head of an upgraded connection.
@@ -282,8 +272,8 @@ pub(crate) fn may_send(context: &Context, handle: i64) -> bool {
 pub(crate) fn send(context: &mut Context, handle: i64, message: Value) -> Result {
     match handle {
         0 => {
-            let Some(by) = query_deadline(context) else { return send_to_itself(context, message) };
-            context.until(by, |context| send_to_itself(context, message)).map_err(|mut error| {
+            let Some(by) = query_deadline(context) else { return super::own_messages::evaluate(context, message) };
+            context.until(by, |context| super::own_messages::evaluate(context, message)).map_err(|mut error| {
                 // The sender may trap the end of this message, unless the evaluation around it has ended as well.
                 if is_limit(&error) && &error.name[..] == b"stop" && context.check().is_ok() {
                     error.name = error.name.into_owned().into();

@@ -134,7 +134,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     ("within", Run::Binary(sets::within)),
     ("like", Run::Binary(strings::like)),
     ("bin", Run::Binary(sets::bin)),
-    ("ss", Run::Binary(strings::ss)),
+    ("ss", Run::Binary(replace::ss)),
     whole!("insert", right of append::insert),
     ("wsum", Run::Binary(stats::wsum)),
     ("wavg", Run::Binary(stats::wavg)),

@@ -156,7 +156,7 @@ fn over(context: &mut Context, query: &Query, from: Value, frame: &mut Frame) ->
         // A table in a file is not changed.
         Value::Sym(name) if !crate::runtime::paths::is_path(name) => {
             context.set_global(name, result)?;
-            // A handler is told by which clauses rows were deleted.
+            // A handler gets the clauses by which rows were deleted.
             let clauses = query.filters.iter().filter(|_| query.verb == Verb::Delete).map(tree::from_node);
             context.was_set(name, &clauses.collect::<Result<Vec<Value>, QError>>().unwrap_or_default())?;
             Ok(from)

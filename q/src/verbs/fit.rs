@@ -123,7 +123,8 @@ fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<
         let other = accepts.takes(a, b) && crate::runtime::values::domain_of_items(&old.items).is_none();
         // Keys of any type become places in the table of a foreign key, or are 'cast.
         let keys = matches!(old.items, Items::Link(..));
-        if a != b && a != 0 && !(b == 0 && new.is_empty()) && !symbols && !keys && !other {
+        let is_same = a == b || a == 0 || (b == 0 && new.is_empty());
+        if !is_same && !symbols && !keys && !other {
             return Err(other_type(*name, &old.items, &new.items));
         }
     }

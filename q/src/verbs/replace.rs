@@ -1,4 +1,4 @@
-//! `ssr`: replaces what a pattern matches.
+//! `ss` and `ssr`: find and replace what a pattern matches.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -6,8 +6,28 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::above::Evaluate;
 use crate::verbs::shape;
-use crate::verbs::strings::{Piece, occurrences, searched};
+use crate::verbs::strings::{Piece, occurrences, pattern};
+use columns::kernel::blocks;
 use columns::table::Value;
+
+/// The pieces of a pattern that `ss` and `ssr` look for: each matches one character, and there is one at least.
+fn searched(sought: &[u8]) -> std::result::Result<Vec<Piece>, QError> {
+    let pieces = pattern(sought);
+    if pieces.is_empty() {
+        return Err(QError::with("length", "an empty pattern matches nowhere"));
+    }
+    if pieces.iter().any(|p| matches!(p, Piece::Many)) {
+        return Err(QError::with("length", "what * in a pattern matches has no length"));
+    }
+    Ok(pieces)
+}
+
+/// `x ss y`: positions of a pattern's matches.
+pub(crate) fn ss(context: &mut Context, x: Value, y: Value) -> Result {
+    let (subject, sought) = (x.as_text().ok_or_else(type_error)?, y.as_text().ok_or_else(type_error)?);
+    let pieces = searched(sought)?;
+    Ok(Value::longs(blocks::map(&occurrences(context, subject, &pieces)?, |p| *p as i64)))
+}
 
 /// Whether a set of characters in a pattern is not closed.
 fn has_open_class(pattern: &[u8]) -> bool {

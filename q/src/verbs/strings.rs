@@ -187,25 +187,6 @@ pub(super) fn occurrences(
     Ok(out)
 }
 
-/// The pieces of a pattern that `ss` and `ssr` look for: each matches one character, and there is one at least.
-pub(super) fn searched(sought: &[u8]) -> std::result::Result<Vec<Piece>, QError> {
-    let pieces = pattern(sought);
-    if pieces.is_empty() {
-        return Err(QError::with("length", "an empty pattern matches nowhere"));
-    }
-    if pieces.iter().any(|p| matches!(p, Piece::Many)) {
-        return Err(QError::with("length", "what * in a pattern matches has no length"));
-    }
-    Ok(pieces)
-}
-
-/// `x ss y`: positions of a pattern's matches.
-pub(crate) fn ss(context: &mut Context, x: Value, y: Value) -> Result {
-    let (subject, sought) = (x.as_text().ok_or_else(type_error)?, y.as_text().ok_or_else(type_error)?);
-    let pieces = searched(sought)?;
-    Ok(Value::longs(blocks::map(&occurrences(context, subject, &pieces)?, |p| *p as i64)))
-}
-
 fn trimmed(context: &mut Context, x: &Value, left: bool, right: bool) -> Result {
     context.enter()?;
     match x {

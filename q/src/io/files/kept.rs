@@ -5,7 +5,7 @@ use super::layout::{encoded, parts, read, read_column};
 use super::unfinished::noted_rows;
 use super::zipped::Packing;
 use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
-use crate::io::{environment, wire};
+use crate::io::{own_messages, wire};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::host::NEEDS_OWNER;
@@ -289,7 +289,7 @@ const SHOWN_BYTES: usize = 80;
 
 /// Evaluates a message of a log, by `.z.ps` where it is set; `before` others precede it.
 fn message(context: &mut Context, message: &Value, before: i64) -> std::result::Result<(), QError> {
-    environment::send_to_itself(context, message.clone()).map(drop).map_err(|error| numbered(error, before, message))
+    own_messages::evaluate(context, message.clone()).map(drop).map_err(|error| numbered(error, before, message))
 }
 
 /// Adds to the reason of an error which message failed; `before` messages of the log precede it. The error keeps its name.
