@@ -274,7 +274,9 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         }
         let old = match path.is_empty() && assigns {
             true => Value::empty(),
-            false => crate::io::files::get_or_empty(context, &target)?,
+            false if creates => crate::io::files::get_or_empty(context, &target)?,
+            // An attribute for a column that is not there must not make its file.
+            false => crate::io::files::get(context, &target)?,
         };
         let new = amend::deep(context, old, path, &change)?;
         // A new value replaces the file, as `set` does.
