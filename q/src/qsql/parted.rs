@@ -19,20 +19,55 @@ use columns::table::symbol::text;
 use columns::table::{Items, Sym, Table, Value};
 use std::sync::Arc;
 
-/// Whether an expression has one value for any number of rows.
-fn aggregates(node: &Node) -> bool {
-    const NAMES: [&str; 21] = [
-        "count", "first", "last", "sum", "prd", "min", "max", "avg", "wavg", "wsum", "var", "dev", "cov", "cor", "med",
-        "all", "any", "svar", "sdev", "scov", "distinct",
-    ];
-    let Kind::Apply(f, arguments) = &node.kind else { return false };
-    if let Kind::Const(f) = &f.kind
-        && prims::name_of(f).is_some_and(|n| NAMES.contains(&n))
-    {
-        return true;
+/// The names of a query and what they mean in it.
+struct Meaning<'q> {
+    field: Sym,
+    columns: &'q [Sym],
+    frame: &'q Frame,
+}
+
+impl Meaning<'_> {
+    fn is_of_rows(&self, name: Sym) -> bool {
+        name == self.field || self.columns.contains(&name) || text(name) == b"i"
     }
-    let parts: Vec<&Node> = arguments.iter().flatten().collect();
-    parts.iter().any(|p| aggregates(p)) && parts.iter().all(|p| aggregates(p) || matches!(p.kind, Kind::Const(_)))
+
+    /// Whether an expression depends on the rows.
+    fn reads(&self, node: &Node) -> bool {
+        columns_of(std::iter::once(node)).0.into_iter().any(|name| self.is_of_rows(name))
+    }
+
+    /// The function that is applied, also where it is the value of a local.
+    fn function<'n>(&'n self, node: &'n Node) -> Option<&'n Value> {
+        match &node.kind {
+            Kind::Const(f) => Some(f),
+            Kind::Local(at) => self.frame.locals.get(usize::from(*at))?.as_ref(),
+            Kind::Column(name, outside) if !self.is_of_rows(*name) => self.function(outside),
+            _ => None,
+        }
+    }
+
+    /// Whether an expression has one value for any number of rows: it is an aggregate, or made of one and of what does not depend on the rows.
+    fn aggregates(&self, node: &Node) -> bool {
+        const NAMES: [&str; 21] = [
+            "count", "first", "last", "sum", "prd", "min", "max", "avg", "wavg", "wsum", "var", "dev", "cov", "cor",
+            "med", "all", "any", "svar", "sdev", "scov", "distinct",
+        ];
+        let parts: Vec<&Node> = match &node.kind {
+            Kind::Apply(f, arguments) => {
+                if self.function(f).and_then(prims::name_of).is_some_and(|name| NAMES.contains(&name)) {
+                    return true;
+                }
+                if self.reads(f) {
+                    return false;
+                }
+                arguments.iter().flatten().collect()
+            }
+            Kind::List(parts) | Kind::Cond(parts) => parts.iter().collect(),
+            _ => return false,
+        };
+        parts.iter().any(|part| self.aggregates(part))
+            && parts.iter().all(|part| self.aggregates(part) || !self.reads(part))
+    }
 }
 
 /// Whether groups are those of a partition: by the field first, which no two partitions have the same value of.
@@ -65,8 +100,10 @@ pub(crate) fn template(
     let all = query.columns.is_empty();
     let numbers = uses_numbers(&needed) && !all;
     let by_field = query.verb == Verb::Select && !query.distinct && !all && is_by_field(&parts, by)?;
-    let whole =
-        !by_field && (query.by.is_some() || query.distinct || query.columns.iter().any(|(_, node)| aggregates(node)));
+    // As in kdb+, the first column decides whether the result is that of all partitions together or of each: `date,n:count i` counts in each.
+    let meaning = Meaning { field: parts.field, columns: &columns, frame };
+    let is_aggregated = query.columns.first().is_some_and(|(_, node)| meaning.aggregates(node));
+    let whole = !by_field && (query.by.is_some() || query.distinct || is_aggregated);
     // Of these the heads of the partitions' columns have the numbers.
     let counts = filters.is_empty()
         && !uses_numbers(&columns)
