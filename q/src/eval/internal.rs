@@ -272,12 +272,7 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         {
             return Ok(target);
         }
-        let old = match path.is_empty() && assigns {
-            true => Value::empty(),
-            false if creates => crate::io::files::get_or_empty(context, &target)?,
-            // An attribute for a column that is not there must not make its file.
-            false => crate::io::files::get(context, &target)?,
-        };
+        let old = if path.is_empty() && assigns { Value::empty() } else { stored(context, &target, creates)? };
         let new = amend::deep(context, old, path, &change)?;
         // A new value replaces the file, as `set` does.
         return match path.is_empty() && !prims::is_glyph(f, ",") {
@@ -317,6 +312,12 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         return Ok(target);
     }
     amended(context, target, path, &change)
+}
+
+/// The value of a file that an amend changes: without one nothing, if the amend `creates` it. An attribute for a column that is not there must not
+/// make its file.
+fn stored(context: &mut Context, file: &Value, creates: bool) -> Result {
+    if creates { crate::io::files::get_or_empty(context, file) } else { crate::io::files::get(context, file) }
 }
 
 /// Amend of a value. `.[t;();,;rows]` adds rows to a table: this is what `upsert` is in kdb+, and what a kdb+ process sends for it.

@@ -36,6 +36,11 @@ impl Meaning<'_> {
         columns_of(std::iter::once(node)).0.into_iter().any(|name| self.is_of_rows(name))
     }
 
+    /// As in kdb+, the first column decides whether the result is that of all partitions together or of each: `date,n:count i` counts in each.
+    fn aggregates_first(&self, query: &Query) -> bool {
+        query.columns.first().is_some_and(|(_, node)| self.aggregates(node))
+    }
+
     /// The function that is applied, also where it is the value of a local.
     fn function<'n>(&'n self, node: &'n Node) -> Option<&'n Value> {
         match &node.kind {
@@ -100,10 +105,8 @@ pub(crate) fn template(
     let all = query.columns.is_empty();
     let numbers = uses_numbers(&needed) && !all;
     let by_field = query.verb == Verb::Select && !query.distinct && !all && is_by_field(&parts, by)?;
-    // As in kdb+, the first column decides whether the result is that of all partitions together or of each: `date,n:count i` counts in each.
     let meaning = Meaning { field: parts.field, columns: &columns, frame };
-    let is_aggregated = query.columns.first().is_some_and(|(_, node)| meaning.aggregates(node));
-    let whole = !by_field && (query.by.is_some() || query.distinct || is_aggregated);
+    let whole = !by_field && (query.by.is_some() || query.distinct || meaning.aggregates_first(query));
     // Of these the heads of the partitions' columns have the numbers.
     let counts = filters.is_empty()
         && !uses_numbers(&columns)
