@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// More than the buffers of two sockets take.
-const MANY_BYTES: usize = 30_000_000;
+const MANY_BYTES: usize = 60_000_000;
 
 /// A session that runs `program` with the port of a process that accepts its login; and the connection.
 fn connected(name: &str, program: &str) -> (Directory, Process, TcpStream) {
