@@ -127,7 +127,7 @@ impl WriteHalf {
         Ok(self.socket.write_by(messages, by)?)
     }
 
-    /// Writes as many bytes as the socket takes at once, and returns their number; none over TLS, where a record cannot be written in part.
+    /// Writes as many bytes as the socket takes without blocking, and returns their number; 0 over TLS, as a TLS record must be written whole.
     ///
     /// # Errors
     /// `Io`.
@@ -135,7 +135,7 @@ impl WriteHalf {
         Ok(self.socket.write_now(messages)?)
     }
 
-    /// As [`WriteHalf::send`], but waits as long as the connection lasts.
+    /// As [`WriteHalf::send`], but without a time limit: returns when everything is written or the connection fails.
     ///
     /// # Errors
     /// `Io`.
@@ -292,7 +292,7 @@ impl Client {
         }
     }
 
-    /// Whether the connection is that of a Unix socket.
+    /// Returns whether the connection uses a Unix domain socket.
     pub fn is_unix(&self) -> bool {
         matches!(self.socket, Socket::Unix(_))
     }

@@ -1,7 +1,9 @@
-//! What a connection that q opened has yet to send. As in kdb+, bytes of an asynchronous message that the socket does not take at once wait in memory, and
-//! a thread sends them on: a peer that does not read stops nobody else.
+//! Send queue of a connection opened with `hopen`. As in kdb+, `neg[h]x` does not wait for the peer: what the socket does not take at once is queued in
+//! memory, and a thread sends it.
 
 use super::client::{Client, ClientError, WriteHalf};
+use crate::config::Limit;
+use crate::metrics;
 use crate::sys::{interrupt, stack};
 use std::collections::VecDeque;
 use std::io;
@@ -9,17 +11,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Longest time between two looks at a deadline and at Ctrl-C.
+/// Interval at which a wait checks its deadline and Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
-/// Longest wait for room, or before a close for the rest to be sent, while the peer reads nothing.
+/// If a peer reads nothing for this long, a sender no longer waits for it: the connection is closed.
 const STUCK: Duration = Duration::from_secs(10);
-/// How long the thread that sends waits for more.
-const SERVED: Duration = Duration::from_secs(1);
+/// An idle sending thread ends after this time.
+const IDLE: Duration = Duration::from_secs(1);
+/// Maximum size of one write of the sending thread. The counters are updated after each write.
+const PART_BYTES: usize = 256 << 10;
+/// Memory of a queued message in addition to its bytes.
+const EACH_BYTES: usize = 64;
 
 /// All connections of the process, for [`drain`].
 static ALL: Mutex<Vec<Weak<Outgoing>>> = Mutex::new(Vec::new());
 
-/// Before the process ends: waits until the peers have all that waits for them, for ten seconds at most.
+/// Called before the process exits: waits until all queued messages are sent, for [`STUCK`] at most.
 pub fn drain() {
     let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
     let by = Instant::now() + STUCK;
@@ -33,43 +39,41 @@ pub fn drain() {
     }
 }
 
-/// Bytes that wait on all connections.
+/// Sum of `Queue::bytes` over all connections.
 static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Memory of a queued message beside its bytes.
-const EACH_BYTES: usize = 64;
 
-/// The sending side of a connection.
+/// The send queue of a connection, and its socket.
 pub(super) struct Outgoing {
     half: Mutex<WriteHalf>,
-    /// A second handle of the connection, which closes it also while a write blocks.
+    /// A second handle of the socket, to close it while `half` is locked by a write that blocks.
     closer: Mutex<WriteHalf>,
     queue: Mutex<Queue>,
     changed: Condvar,
-    most: Most,
+    limits: SendLimits,
 }
 
-/// Waiting bytes from which on an asynchronous message waits for room: of its connection, and of all.
+/// Limits of unsent bytes, for one connection and for all connections together. At a limit, an async send blocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Most {
-    bytes: usize,
+pub struct SendLimits {
+    connection_bytes: usize,
     all_bytes: usize,
 }
 
-impl Most {
-    pub fn new(bytes: u64, all_bytes: u64) -> Most {
+impl SendLimits {
+    pub fn new(connection_bytes: u64, all_bytes: u64) -> SendLimits {
         let number = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
-        Most { bytes: number(bytes), all_bytes: number(all_bytes) }
+        SendLimits { connection_bytes: number(connection_bytes), all_bytes: number(all_bytes) }
     }
 }
 
 #[derive(Default)]
 struct Queue {
     messages: VecDeque<Vec<u8>>,
-    /// Bytes of the messages, with those of the one that the thread is sending.
+    /// Unsent bytes of the queued messages and of the one that the thread is sending.
     bytes: usize,
-    /// Whether somebody is writing: one message at a time, from its first byte to its last.
+    /// Whether a thread is writing a message. No other thread may write until it has written the last byte.
     is_busy: bool,
-    /// Whether there is a thread that sends what waits.
+    /// Whether the sending thread is running.
     is_served: bool,
     is_closed: bool,
 }
@@ -80,10 +84,30 @@ impl Queue {
     }
 }
 
+/// Whether the peer reads: the number of unsent bytes, and since when it is the same.
+struct Progress {
+    bytes: usize,
+    since: Instant,
+}
+
+impl Progress {
+    fn of(queue: &Queue) -> Progress {
+        Progress { bytes: queue.bytes, since: Instant::now() }
+    }
+
+    /// Returns whether the peer has read nothing for [`STUCK`].
+    fn is_stuck(&mut self, queue: &Queue) -> bool {
+        if queue.bytes != self.bytes {
+            *self = Progress::of(queue);
+        }
+        self.since.elapsed() >= STUCK
+    }
+}
+
 impl Outgoing {
-    pub fn new(client: &Client, most: Most) -> io::Result<Arc<Outgoing>> {
+    pub fn new(client: &Client, limits: SendLimits) -> io::Result<Arc<Outgoing>> {
         let (half, closer) = (Mutex::new(client.outgoing()?), Mutex::new(client.outgoing()?));
-        let own = Arc::new(Outgoing { half, closer, queue: Mutex::default(), changed: Condvar::new(), most });
+        let own = Arc::new(Outgoing { half, closer, queue: Mutex::default(), changed: Condvar::new(), limits });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&own));
@@ -98,19 +122,19 @@ impl Outgoing {
         self.half.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that wait to be sent.
+    /// Returns the number of unsent bytes.
     pub fn waiting_bytes(&self) -> usize {
         self.queue().bytes
     }
 
-    /// Sends a message, or queues what the socket does not take now. Waits only while more than the maximum is queued.
+    /// Sends a message without blocking, and queues the part that the socket does not take. Blocks only while the queue is full.
     ///
     /// # Errors
-    /// `Closed`, also if the peer reads nothing for ten seconds while the queue is full; `Timeout` at `by` or on Ctrl-C, when nothing of the message was
-    /// sent: the connection stays open.
+    /// `Closed`, also if the queue is full and the peer reads nothing for [`STUCK`]. `Timeout` if the queue is still full at `by` or on Ctrl-C: nothing of
+    /// the message was sent, and the connection stays open.
     pub fn send(self: &Arc<Self>, mut message: Vec<u8>, by: Option<Instant>) -> Result<(), ClientError> {
         let mut queue = self.queue();
-        // What remains of a message that is sent in part is queued in any case: nothing else is waiting then.
+        // If only a part is sent, the rest must be queued whatever the limit. The queue is empty then, so the loop below does not wait.
         if queue.is_idle() && !queue.is_closed {
             let sent = self.half().send_now(&message).inspect_err(|_| self.shut(&mut queue))?;
             message.drain(..sent);
@@ -118,15 +142,13 @@ impl Outgoing {
                 return Ok(());
             }
         }
-        let (mut bytes_then, mut moved) = (queue.bytes, Instant::now());
-        while queue.bytes > 0 && self.is_full(&queue, message.len()) && !queue.is_closed {
-            if queue.bytes != bytes_then {
-                (bytes_then, moved) = (queue.bytes, Instant::now());
-            }
+        let mut progress = Progress::of(&queue);
+        while let Some(limit) = self.refuses(&queue, message.len()).filter(|_| !queue.is_closed) {
             if is_over(by) {
                 return Err(ClientError::Timeout);
             }
-            if moved.elapsed() >= STUCK {
+            if progress.is_stuck(&queue) {
+                metrics::refused(limit);
                 self.shut(&mut queue);
                 return Err(ClientError::Closed);
             }
@@ -141,13 +163,21 @@ impl Outgoing {
         self.have_served(&mut queue)
     }
 
-    fn is_full(&self, queue: &Queue, more_bytes: usize) -> bool {
+    /// Returns the limit at which a message must wait for the peer. One message is always queued, however large.
+    fn refuses(&self, queue: &Queue, more_bytes: usize) -> Option<Limit> {
         let held = queue.messages.len().saturating_mul(EACH_BYTES).saturating_add(queue.bytes);
+        if queue.bytes == 0 {
+            return None;
+        }
+        if held.saturating_add(more_bytes) > self.limits.connection_bytes {
+            return Some(Limit::outbox_bytes);
+        }
         let all = WAITING_BYTES.load(Ordering::Relaxed);
-        held.saturating_add(more_bytes) > self.most.bytes || all.saturating_add(more_bytes) > self.most.all_bytes
+        (all.saturating_add(more_bytes) > self.limits.all_bytes).then_some(Limit::outboxes_bytes)
     }
 
-    /// Sees to it that a thread sends what waits. Without one the connection is closed: what is queued must not be sent later, as if nothing were lost.
+    /// Starts a thread that sends the queued messages, if there are any and none is running. If it cannot be started, the connection is closed:
+    /// the caller gets an error, so its message must not be sent later.
     fn have_served(self: &Arc<Self>, queue: &mut Queue) -> Result<(), ClientError> {
         self.changed.notify_all();
         if queue.is_served || queue.messages.is_empty() {
@@ -159,10 +189,11 @@ impl Outgoing {
         started.map(drop).inspect_err(|_| self.shut(queue)).map_err(ClientError::Io)
     }
 
-    /// Sends a message after all that waits, and waits until the socket has taken it.
+    /// Sends the queued messages, then this one, and returns when the socket has taken it. Returns `false`, with nothing of this message sent, if
+    /// messages are still queued at `by` or on Ctrl-C.
     ///
     /// # Errors
-    /// As [`Outgoing::send`]. The connection stays open if the time is up before anything of the message was sent; `false` then.
+    /// `Closed`; `Timeout` if the socket does not take the message in time, after which the connection is closed.
     pub fn send_all(self: &Arc<Self>, message: &[u8], by: Option<Instant>) -> Result<bool, ClientError> {
         let Some(mut queue) = self.idle(by)? else { return Ok(false) };
         queue.is_busy = true;
@@ -176,7 +207,7 @@ impl Outgoing {
         sent.and(self.have_served(&mut queue)).map(|()| true)
     }
 
-    /// Waits until nothing waits to be sent: `false` if it still does at `by`, or on Ctrl-C.
+    /// Waits until all queued messages are sent. Returns `false` if some are still queued at `by` or on Ctrl-C.
     ///
     /// # Errors
     /// `Closed`.
@@ -184,7 +215,7 @@ impl Outgoing {
         Ok(self.idle(by)?.is_some())
     }
 
-    /// The queue once nothing waits to be sent; `None` at `by`, or on Ctrl-C.
+    /// Waits until no message is queued or being sent, and returns the locked queue. `None` at `by` or on Ctrl-C.
     fn idle(&self, by: Option<Instant>) -> Result<Option<MutexGuard<'_, Queue>>, ClientError> {
         let mut queue = self.queue();
         while !queue.is_idle() && !queue.is_closed {
@@ -196,12 +227,12 @@ impl Outgoing {
         if queue.is_closed { Err(ClientError::Closed) } else { Ok(Some(queue)) }
     }
 
-    /// Closes the connection. What waits to be sent is lost.
+    /// Closes the connection at once and drops the queued messages.
     pub fn close(&self) {
         self.shut(&mut self.queue());
     }
 
-    /// Closes the connection once all is sent, without waiting for it. A peer that reads nothing for ten seconds gets no more.
+    /// Closes the connection after the queued messages are sent, in the background. If the peer reads nothing for [`STUCK`], they are dropped.
     pub fn close_after(self: &Arc<Self>) {
         if self.queue().is_idle() {
             return self.close();
@@ -216,15 +247,12 @@ impl Outgoing {
         }
     }
 
-    /// Waits until nothing waits to be sent, while the peer reads, and until Ctrl-C.
+    /// Waits until all queued messages are sent, until the peer has read nothing for [`STUCK`], or until Ctrl-C.
     fn drain(&self) {
         let mut queue = self.queue();
-        let (mut bytes_then, mut moved) = (queue.bytes, Instant::now());
-        while !queue.is_idle() && !queue.is_closed && moved.elapsed() < STUCK && !interrupt::is_asked() {
+        let mut progress = Progress::of(&queue);
+        while !queue.is_idle() && !queue.is_closed && !progress.is_stuck(&queue) && !interrupt::is_asked() {
             queue = self.wait(queue);
-            if queue.bytes != bytes_then {
-                (bytes_then, moved) = (queue.bytes, Instant::now());
-            }
         }
     }
 
@@ -240,16 +268,16 @@ impl Outgoing {
         self.changed.wait_timeout(queue, LOOK).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Sends what waits, until nothing has waited for a while.
+    /// The sending thread: sends queued messages, and ends after [`IDLE`] without any.
     fn serve(&self) {
         let mut queue = self.queue();
         let mut since = Instant::now();
-        while !queue.is_closed && (!queue.messages.is_empty() || since.elapsed() < SERVED) {
+        while !queue.is_closed && (!queue.messages.is_empty() || since.elapsed() < IDLE) {
             if queue.is_busy || queue.messages.is_empty() {
                 queue = self.wait(queue);
                 continue;
             }
-            // Small messages are sent together.
+            // Several small messages are sent with one write.
             let mut message = queue.messages.pop_front().unwrap_or_default();
             while let Some(next) = queue.messages.pop_front_if(|next| message.len() + next.len() <= PART_BYTES) {
                 message.extend_from_slice(&next);
@@ -259,7 +287,7 @@ impl Outgoing {
             let sent = message.chunks(PART_BYTES).try_for_each(|part| {
                 self.half().send_patiently(part)?;
                 let mut queue = self.queue();
-                // A connection that was closed meanwhile has no waiting bytes any more.
+                // If the connection was closed in the meantime, its count is 0 already.
                 let sent = part.len().min(queue.bytes);
                 queue.bytes -= sent;
                 WAITING_BYTES.fetch_sub(sent, Ordering::Relaxed);
@@ -278,9 +306,6 @@ impl Outgoing {
     }
 }
 
-/// Bytes of one write of the thread, after which the number of waiting bytes is brought up to date.
-const PART_BYTES: usize = 256 << 10;
-
 fn is_over(by: Option<Instant>) -> bool {
     by.is_some_and(|by| by <= Instant::now()) || interrupt::is_asked()
 }
@@ -295,7 +320,7 @@ mod tests {
     const THREADS: u8 = 4;
     const MESSAGES: usize = 60;
 
-    /// Accepts a login, reads all messages, slowly at first, and returns how many of each thread came.
+    /// Accepts a login and reads messages until the connection ends. Returns how many came from each thread.
     fn count(listener: &TcpListener) -> Vec<usize> {
         let (mut peer, _) = listener.accept().expect("a connection");
         let mut reader = BufReader::new(peer.try_clone().expect("a handle"));
@@ -306,7 +331,7 @@ mod tests {
             let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
             let mut body = vec![0; length - head.len()];
             reader.read_exact(&mut body).expect("a whole message");
-            // The head of a byte vector, then bytes that name the thread.
+            // A body is type, attribute and count (6 bytes), then the items: each is the number of the sending thread.
             let (from, bytes) = (body[6], &body[6..]);
             assert!(head[0] == 1 && body[0] == 4 && bytes.iter().all(|byte| *byte == from), "messages are mixed");
             counts[usize::from(from)] += 1;
@@ -321,7 +346,7 @@ mod tests {
         let peer = std::thread::spawn(move || count(&listener));
         let address = address.parse().expect("an address");
         let client = Client::connect(&address, Duration::from_secs(10), Limits::default()).expect("connected");
-        let out = Outgoing::new(&client, Most::new(64 << 20, 1 << 30)).expect("a handle");
+        let out = Outgoing::new(&client, SendLimits::new(64 << 20, 1 << 30)).expect("a handle");
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let out = &out;

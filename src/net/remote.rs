@@ -3,7 +3,7 @@
 
 use super::client::{Client, ClientError};
 use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder, Tell};
-use super::outgoing::{Most, Outgoing};
+use super::outgoing::{Outgoing, SendLimits};
 pub use super::remote_errors::ended;
 use super::remote_errors::{refused, reported, unsent};
 use super::web_remote::{self, Web};
@@ -119,12 +119,12 @@ struct Remote {
     inbox: Arc<Inbox>,
     out: Arc<Outgoing>,
     tell: Tell,
-    /// Connected through a Unix socket.
+    /// Uses a Unix domain socket.
     is_unix: bool,
 }
 
 impl Remote {
-    /// Sends a request; if not all of it could be sent, nothing can follow it.
+    /// Sends a request. If a part could not be sent, the connection is closed.
     fn ask(&self, message: &Value, by: Option<Instant>) -> Result<(), QError> {
         match self.out.send_all(&encoded(MessageKind::Sync, message)?, by) {
             Ok(true) => Ok(()),
@@ -217,10 +217,10 @@ impl Drop for Remote {
     }
 }
 
-/// Returns the `hopen` implementation; `tell` is notified of messages that the peer sends. Of a connection, and of all, at most so many bytes wait to be sent. As in kdb+, an address without a user means the one that
-/// runs this process. The login ends with kdb+'s own capability byte: some servers do not know the bit with which elastick's
-/// consoles request reasons of errors.
-pub fn connector(tell: Tell, web: Web, most: Most) -> Connector {
+/// Returns the `hopen` implementation. `tell` is called when a peer has sent a message, and `limits` are those of the messages that wait to be sent.
+/// As in kdb+, an address without a user means the one that runs this process. The login ends with kdb+'s own capability byte: some servers do not know
+/// the bit with which elastick's consoles request reasons of errors.
+pub fn connector(tell: Tell, web: Web, limits: SendLimits) -> Connector {
     Arc::new(move |address: &[u8], timeout_ms: u64| {
         let text = String::from_utf8_lossy(address);
         let timeout = if timeout_ms == 0 { CONNECT } else { Duration::from_millis(timeout_ms) };
@@ -232,7 +232,7 @@ pub fn connector(tell: Tell, web: Web, most: Most) -> Connector {
             address.user = own_user::name();
         }
         let client = Client::connect(&address, timeout, Limits::default()).map_err(refused)?;
-        let out = Outgoing::new(&client, most).map_err(|error| reported("hop", &error))?;
+        let out = Outgoing::new(&client, limits).map_err(|error| reported("hop", &error))?;
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));
         let is_unix = client.is_unix();

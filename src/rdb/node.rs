@@ -18,7 +18,7 @@ use crate::env::Env;
 use crate::env::task::Running;
 use crate::fleet::{self, Fleet};
 use crate::metrics::Tap;
-use crate::net::outgoing::Most;
+use crate::net::outgoing::SendLimits;
 use crate::net::tls::Door;
 use crate::net::web_remote::Web;
 use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, remote, signals};
@@ -84,8 +84,8 @@ impl Evaluated {
         let (outlet, messages) = Outlet::new();
         let to_loop = outlet.clone();
         let tell = Arc::new(move |inbox| to_loop.send(LoopMessage::Received(inbox)));
-        let most = Most::new(options.limits.outbox_bytes, options.limits.outboxes_bytes);
-        let connector = remote::connector(tell, Web::of(&options.limits, None), most);
+        let send_limits = SendLimits::new(options.limits.outbox_bytes, options.limits.outboxes_bytes);
+        let connector = remote::connector(tell, Web::of(&options.limits, None), send_limits);
         let handles = Arc::new(Handles::numbered_once(Some(connector), first));
         let startup =
             startup::load(&options.commands, &options.load, Arc::clone(&handles), options.helper_threads, print)?;

@@ -1,14 +1,14 @@
-//! What a session has yet to send on a connection that it opened: a peer that does not read stops nobody else.
+//! Messages sent by `neg h` to a process that does not read: the session queues them and goes on.
 
 use crate::harness::{Directory, Process, elastick};
 use proto::{MessageKind, Value, encode};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// More than the buffers of two sockets take.
+/// More than the kernel buffers for a connection, so that a part must be queued.
 const MANY_BYTES: usize = 60_000_000;
 
-/// A session that runs `program` with the port of a process that accepts its login; and the connection.
+/// Starts a session that opens handle `h` to this test and then runs `program`. Returns the session and the test's end of the connection.
 fn connected(name: &str, program: &str) -> (Directory, Process, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -27,7 +27,7 @@ fn next(session: &mut Process) -> String {
     session.line(|line| Some(line.to_owned()))
 }
 
-/// Reads what is an encoded message.
+/// Reads as many bytes as this message has when encoded, and checks that they are this message.
 fn read(peer: &mut TcpStream, kind: MessageKind, value: &Value) {
     let expected = encode::message(kind, value).expect("encodes");
     let mut bytes = vec![0; expected.len()];
@@ -35,8 +35,11 @@ fn read(peer: &mut TcpStream, kind: MessageKind, value: &Value) {
     assert!(bytes == expected, "another message came, or part of one is missing");
 }
 
-fn zeros() -> Value {
-    Value::Vector { attr: 0, items: proto::Items::Byte(vec![0; MANY_BYTES]) }
+/// Reads the two messages that every program here queues: many zero bytes, then "second".
+fn read_queued(peer: &mut TcpStream) {
+    let zeros = Value::Vector { attr: 0, items: proto::Items::Byte(vec![0; MANY_BYTES]) };
+    read(peer, MessageKind::Async, &zeros);
+    read(peer, MessageKind::Async, &Value::chars("second"));
 }
 
 #[test]
@@ -47,8 +50,7 @@ fn async_messages_wait_in_memory_for_a_peer_that_does_not_read() {
     );
     let (_files, mut session, mut peer) = connected("outgoing-waits", &program);
     assert_eq!(next(&mut session), "waiting 1");
-    read(&mut peer, MessageKind::Async, &zeros());
-    read(&mut peer, MessageKind::Async, &Value::chars("second"));
+    read_queued(&mut peer);
     assert_eq!(next(&mut session), "sent 0");
     read(&mut peer, MessageKind::Sync, &Value::chars("third"));
 }
@@ -58,8 +60,7 @@ fn a_sync_message_goes_after_all_that_waits() {
     let program = format!("neg[h]{MANY_BYTES}#0x00\nneg[h]\"second\"\n-1\"asks\";\n-1 h\"third\";\n");
     let (_files, mut session, mut peer) = connected("outgoing-asks", &program);
     assert_eq!(next(&mut session), "asks");
-    read(&mut peer, MessageKind::Async, &zeros());
-    read(&mut peer, MessageKind::Async, &Value::chars("second"));
+    read_queued(&mut peer);
     read(&mut peer, MessageKind::Sync, &Value::chars("third"));
     peer.write_all(&encode::message(MessageKind::Response, &Value::chars("answer")).expect("encodes")).expect("sent");
     assert_eq!(next(&mut session), "answer");
@@ -70,8 +71,7 @@ fn a_closed_handle_still_sends_what_waits() {
     let program = format!("neg[h]{MANY_BYTES}#0x00\nneg[h]\"second\"\nhclose h\n-1\"closed \",string count .z.W;\n");
     let (_files, mut session, mut peer) = connected("outgoing-closed", &program);
     assert_eq!(next(&mut session), "closed 0");
-    read(&mut peer, MessageKind::Async, &zeros());
-    read(&mut peer, MessageKind::Async, &Value::chars("second"));
+    read_queued(&mut peer);
     assert_eq!(peer.read(&mut [0; 1]).expect("its end"), 0);
 }
 

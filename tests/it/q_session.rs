@@ -339,7 +339,7 @@ fn the_exit_code_is_the_scripts() {
     }
 }
 
-/// KX's tick.q publishes in batches or at once by the timer's period, which it reads while it loads.
+/// KX's tick.q reads the timer's period while it loads, to decide whether it publishes in batches.
 #[test]
 fn a_script_knows_the_timers_period_and_may_change_it() {
     let directory = Directory::new("session-period");

@@ -1,24 +1,24 @@
-//! What the items of foreign keys mean, by the name of their domain: keys of a type, or else numbers of rows. A foreign key holds 64-bit integers.
+//! The type of the keys that a foreign key holds. `Items::Link` stores them as 64-bit integers; this table has the type for each domain, by name.
 
 use crate::kernel::sym::Sym;
 use proto::types;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// Types of the keys that stand in foreign keys, by domain; none for one whose foreign keys hold numbers of rows.
+/// Type of the keys by domain; `None` for a domain over which foreign keys hold row numbers.
 static KEY_TYPES: LazyLock<RwLock<HashMap<Sym, Option<i8>>>> = LazyLock::new(RwLock::default);
 
-/// Whether a key of this type is held as an integer without loss.
+/// Whether a foreign key can store keys of this type as 64-bit integers without loss.
 pub fn can_hold(number: i8) -> bool {
     !matches!(number, types::LIST | types::GUID | types::REAL | types::FLOAT | types::DATETIME | types::SYMBOL)
 }
 
-/// Records that foreign keys hold the keys of this domain, which are of a type.
+/// Records the type of this domain's keys.
 pub fn note_keys(domain: Sym, number: i8) {
     note(domain, Some(number));
 }
 
-/// Records that foreign keys hold numbers of this domain's rows.
+/// Records that this domain has no single key column: foreign keys over it hold row numbers.
 pub fn note_rows(domain: Sym) {
     note(domain, None);
 }
@@ -33,12 +33,12 @@ fn known(domain: Sym) -> Option<Option<i8>> {
     KEY_TYPES.read().unwrap_or_else(PoisonError::into_inner).get(&domain).copied()
 }
 
-/// Type of the keys of this domain in foreign keys; `None` if these hold numbers of rows.
+/// Returns the type of this domain's keys, or `None` if foreign keys over it hold row numbers.
 pub fn key_type(domain: Sym) -> Option<i8> {
     known(domain).flatten()
 }
 
-/// Type of what an item of a foreign key over this domain is: of a key, or of the number of a row.
+/// Returns the type of the items of a foreign key over this domain: that of the keys, or long for row numbers.
 pub fn item_type(domain: Sym) -> i8 {
     key_type(domain).filter(|number| can_hold(*number)).unwrap_or(types::LONG)
 }

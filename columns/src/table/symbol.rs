@@ -232,9 +232,9 @@ impl Symbols {
         })
     }
 
-    /// As kdb+'s symbols, one ends before the first NUL.
+    /// Interns a text up to its first NUL byte: as in kdb+, a symbol cannot contain NUL.
     fn intern_text(&self, text: &[u8], used_as: Use) -> Result<Sym, TooManySymbols> {
-        // Only a placeholder's text begins with NUL, and no symbol's has one: what is found needs no look for it.
+        // Fast path: stored symbols have no NUL, except placeholders, which begin with one. So a text that is found needs no check.
         let (Some(1..), Some(known)) = (text.first(), self.known(text)) else {
             return self.intern(before_nul(text), used_as);
         };
@@ -319,14 +319,14 @@ fn before_nul(text: &[u8]) -> &[u8] {
     text.iter().position(|byte| *byte == 0).and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// Begins what the table holds for a [`placeholder`]; the position follows. No other symbol has this byte.
+/// First byte of the stored text of a [`placeholder`]; its position follows as 8 bytes. No other stored text has this byte.
 const PLACEHOLDER: u8 = 0;
-/// Whether there are placeholders.
+/// Whether this process has ever made a placeholder.
 static HAS_PLACEHOLDERS: AtomicBool = AtomicBool::new(false);
 
-/// Symbol for an item of an enumeration beyond the end of its domain: another process has extended the file of symbols since it was loaded, or
-/// somebody has cut it off. The text is empty, as of the null symbol; but the symbol keeps its position, so that a table that is sorted on disk
-/// keeps its symbols.
+/// Returns a symbol that stands for a position beyond the end of an enumeration's domain. This happens when another process has extended the file of
+/// symbols since it was loaded, or when the file was truncated. The text is empty, as that of the null symbol, but the position is kept: it is
+/// written when the column is written again.
 ///
 /// # Errors
 /// As [`intern`].
@@ -341,7 +341,7 @@ fn placeholder_text(position: i64) -> Vec<u8> {
     text
 }
 
-/// Whether there is a [`placeholder`] for a position.
+/// Returns whether this process has ever made a [`placeholder`] for this position.
 pub fn has_placeholder(position: i64) -> bool {
     SYMBOLS.known(&placeholder_text(position)).is_some()
 }
@@ -352,12 +352,12 @@ pub fn position(symbol: Sym) -> Option<i64> {
     position.try_into().ok().map(i64::from_le_bytes)
 }
 
-/// Whether there are [`placeholder`]s.
+/// Returns whether this process has ever made a [`placeholder`].
 pub fn has_placeholders() -> bool {
     HAS_PLACEHOLDERS.load(Ordering::Relaxed)
 }
 
-/// These symbols, with the null symbol in place of placeholders; `None` if there are none.
+/// Returns a copy in which each placeholder is replaced by the null symbol, or `None` if there is no placeholder to replace.
 pub fn without_placeholders(symbols: &[Sym]) -> Option<Vec<Sym>> {
     let is_any = has_placeholders() && symbols.iter().any(|symbol| position(*symbol).is_some());
     let shown = |symbol: &Sym| if position(*symbol).is_some() { Sym::NULL } else { *symbol };

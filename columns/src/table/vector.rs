@@ -508,7 +508,7 @@ impl Items {
                 match (self, other) {
                     (Items::Enum(a, x), Items::Enum(b, y)) if a == *b => Items::Enum(a, both(x, y)),
                     (Items::Link(a, x), Items::Link(b, y)) if a == *b => Items::Link(a, both(x, y)),
-                    // The keys themselves, as symbols among those of an enumeration.
+                    // Joined to other values, the items of a foreign key become plain keys, as enumerated symbols become plain symbols.
                     (x @ Items::Link(..), y) => x.plain().join(&y.plain()),
                     (x, y @ Items::Link(..)) if x.type_number() == y.plain().type_number() => x.join(&y.plain()),
                     (x @ Items::Enum(..), y) if symbol::has_placeholders() => x.plain().join(&y.plain()),

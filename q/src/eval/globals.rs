@@ -85,7 +85,7 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
     if let Some(nameless) = nameless(context, written) {
         return Ok(nameless);
     }
-    // Also of a dictionary of the library: `.h.tx.csv`.
+    // The stem may be a dictionary of the library: `.h.tx.csv` is `.h.tx` indexed by `csv`.
     let part = dotted(context, name, |c, stem| c.host.global(stem).or_else(|| c.library(stem).ok().flatten()))?;
     let found = part.or_else(|| own_keyword(context, written)).or_else(|| default_handler(context, written));
     match found {

@@ -189,7 +189,7 @@ fn apply_one(context: &mut Context, f: &Value, x: Value) -> Result {
 
 /// `.[…]` with 1 to 4 arguments.
 pub(crate) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
-    // The rows of a table, such as `enlist` of a dictionary, are its items.
+    // A table is a list of arguments too, one for each row: `enlist` of a dictionary is a table.
     let path = |x: &Value| if matches!(x, Value::Vector(_) | Value::Table(_)) { x.items() } else { vec![x.clone()] };
     match a.len() {
         1 => value(context, a.remove(0)),
@@ -314,8 +314,7 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     amended(context, target, path, &change)
 }
 
-/// The value of a file that an amend changes: without one nothing, if the amend `creates` it. An attribute for a column that is not there must not
-/// make its file.
+/// Reads the file that an amend changes. If there is no file, that is an error, unless the amend is one that `creates` it: then the empty list.
 fn stored(context: &mut Context, file: &Value, creates: bool) -> Result {
     if creates { crate::io::files::get_or_empty(context, file) } else { crate::io::files::get(context, file) }
 }

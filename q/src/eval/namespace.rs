@@ -39,7 +39,7 @@ pub(crate) fn of(context: &mut Context, name: Sym) -> Option<Value> {
     if names.is_empty() && !root && text(name) != b".o" {
         return None;
     }
-    // Every namespace has the generic null under the null symbol, but not the root.
+    // The dictionary of a namespace begins with the null symbol and `::`. That of the root does not.
     let (mut keys, mut values) = if root { Default::default() } else { (vec![Sym::NULL], vec![Value::Null]) };
     for short in names {
         let full = if root { short } else { intern(&[text(name), b".", text(short)].concat()).ok()? };

@@ -31,7 +31,7 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
     let plain = |text: Vec<u8>, at| Place { name: Vec::new(), text, at, origin: None };
     let mut places = error.trace().to_vec();
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
-    // Who asks from another process sees the own message only, not what calls it here.
+    // A remote caller sees its own message, but not the handler that evaluates it.
     match context.host.caller().remote {
         true => places.push(plain(context.text.clone(), 0)),
         false => places.extend(crate::verbs::trace::levels(context, context.at)),
@@ -137,7 +137,8 @@ pub(crate) fn sbt(_: &mut Context, x: Value) -> Result {
     Ok(Value::chars(out))
 }
 
-/// `` .Q.Ll` ``: the call stack as a backtrace, innermost frame first. Other processes see neither paths nor the text of handlers and of messages.
+/// `` .Q.Ll` ``: returns the call stack as a backtrace, innermost frame first. For a remote caller, paths and the texts of handlers and
+/// messages are left out.
 pub(crate) fn stack(context: &mut Context, _: Value) -> Result {
     let mut places = crate::verbs::trace::levels(context, context.at);
     if context.host.caller().remote {
@@ -151,7 +152,7 @@ pub(crate) fn stack(context: &mut Context, _: Value) -> Result {
     Ok(as_value(&places, &Value::Null))
 }
 
-/// `.Q.btx x`: a stack of `.Q.Ll` as a backtrace, which it is already.
+/// `.Q.btx x`: returns `x`. kdb+ converts the stack that `.Q.Ll` returns; here `.Q.Ll` already returns a backtrace.
 pub(crate) fn btx(_: &mut Context, x: Value) -> Result {
     Ok(x)
 }

@@ -71,7 +71,7 @@ pub trait Peer: Send + Sync {
         Err(QError::named("nyi"))
     }
 
-    /// Waits until nothing waits to be sent: `neg[h][]`.
+    /// Waits until all queued messages are sent: `neg[h][]`.
     ///
     /// # Errors
     /// `close`; `stop` at the deadline `by` or on Ctrl-C.
@@ -79,7 +79,7 @@ pub trait Peer: Send + Sync {
         Ok(())
     }
 
-    /// Returns a function that counts the bytes that wait to be sent; `None` if none ever do.
+    /// Returns a function that returns the number of unsent bytes, or `None` if this kind of connection has no queue.
     fn unsent(&self) -> Option<Unsent> {
         None
     }
@@ -104,7 +104,7 @@ pub trait Peer: Send + Sync {
 /// A guard: its effect lasts until it is dropped.
 pub type Held = Box<dyn std::any::Any + Send + Sync>;
 pub type Holder = Box<dyn Fn() -> Held + Send>;
-/// Counts bytes that wait to be sent.
+/// Returns the number of unsent bytes of a connection.
 pub type Unsent = Arc<dyn Fn() -> usize + Send + Sync>;
 
 /// Connects to `:host:port:user:password` within a timeout in milliseconds; 0 is the connector's default.
@@ -312,10 +312,10 @@ impl Handles {
         self.slots().iter().filter(|(_, slot)| slot.is_peer).map(|(number, _)| *number).collect()
     }
 
-    /// Bytes that wait to be sent on each handle that has some.
+    /// Returns the handles that have unsent bytes, and their number: `.z.W`.
     pub fn unsent(&self) -> Vec<(i32, i64)> {
         let counts = |(number, slot): (&i32, &Slot)| Some((*number, Arc::clone(slot.unsent.as_ref()?)));
-        // The counts may wait for another thread: not while the table is locked.
+        // Call the counters after the lock is released: they may wait for another thread.
         let counts: Vec<(i32, Unsent)> = self.slots().iter().filter_map(counts).collect();
         let counted = counts.into_iter().map(|(number, count)| (number, i64::try_from(count()).unwrap_or(i64::MAX)));
         counted.filter(|(_, bytes)| *bytes > 0).collect()
@@ -327,7 +327,7 @@ impl Handles {
     }
 
     /// Sends on a handle; a negative one does not wait for the response. The generic null is no message: a positive handle waits
-    /// for the next incoming message, a negative one until all is sent.
+    /// for the next incoming message, a negative one until all queued messages are sent.
     ///
     /// # Errors
     /// `stop` at the deadline, on Ctrl-C, and, without a deadline, after an hour's wait for another thread that uses the handle; the error
@@ -431,7 +431,7 @@ impl Handles {
     }
 }
 
-/// Opens a file to append to it. Folders of the path are made too, as for a file that is written.
+/// Opens a file to append to it. Creates missing directories of its path, as `set` does.
 fn appended(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     let open = || std::fs::OpenOptions::new().append(true).create(true).open(path);
     open().or_else(|error| match path.parent() {

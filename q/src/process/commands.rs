@@ -93,7 +93,7 @@ fn without_comment<'a>(word: &[u8], rest: &'a [u8]) -> &'a [u8] {
     let begins = |at: &usize| {
         rest.get(*at..).is_some_and(|from| match from {
             [b' ', b'/', after, ..] => !takes_path || *after == b' ',
-            // The root, but for the comment behind a path: `\\cd / /`.
+            // A slash at the end is the argument in `\cd /`, and a comment in `\cd dir /`.
             [b' ', b'/'] => !takes_path || rest.get(..*at).is_some_and(|before| !before.trim_ascii().is_empty()),
             _ => false,
         })

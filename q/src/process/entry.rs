@@ -119,8 +119,8 @@ pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Ori
     })
 }
 
-/// A command of the shell without the comment behind it: a slash behind two blanks or more, and before one. One blank stands before an argument
-/// that is the root (`\\du / -s`), and quotes may hold both. The other commands know their own comments.
+/// Removes the comment behind a shell command: a slash with at least two blanks before it and one behind it. After a single blank, the slash is the
+/// root directory, as in `\du / -s`. A command with quotes is left as it is, and so are the commands of q, which remove their comments themselves.
 fn before_comment(command: &[u8]) -> &[u8] {
     let word = command.split(|c| *c == b' ').next().unwrap_or_default();
     if word.len() < 2 || matches!(word, b"ts" | b"cd") || command.contains(&b'"') || command.contains(&b'\'') {
@@ -132,7 +132,7 @@ fn before_comment(command: &[u8]) -> &[u8] {
 
 fn run_statements(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError> {
     if let Some(command) = text.trim_ascii().strip_prefix(b"\\") {
-        // What a command of the shell prints is a list of lines; without any, nothing is shown.
+        // A shell command that prints nothing returns an empty list, which the console does not show.
         let is_shown =
             |value: &Value| !matches!(value, Value::Vector(v) if v.is_empty() && matches!(v.items, Items::List(_)));
         let result = commands::command(context, before_comment(command)).map(|value| {

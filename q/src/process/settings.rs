@@ -36,7 +36,7 @@ pub(crate) fn setting(context: &mut Context, word: &[u8], rest: &[u8]) -> Result
         (b"p", _) => {
             crate::runtime::paths::check(context)
                 .map_err(|_| QError::with("access", "this command is not available here"))?;
-            // As the other settings, `\\p 5000i`.
+            // Accept the suffix of an int, `\p 5000i`, as for other settings.
             let digits = rest.strip_suffix(b"i").filter(|digits| number(digits).is_some());
             context.host.listen(digits.unwrap_or(rest))?;
             Ok(Value::Null)

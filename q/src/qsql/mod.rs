@@ -202,7 +202,7 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
     }
 }
 
-/// A name to delete, as it is written: `i` is no row number here, nor `a.b` a part of `a`.
+/// The name to delete, exactly as written: in `delete i from t`, `i` is a column and not the row number.
 fn deleted_name((given, node): &(Option<Sym>, Node)) -> Option<Sym> {
     match node.kind {
         Kind::Name(written) | Kind::Column(written, _) => Some(given.unwrap_or(written)),

@@ -19,7 +19,7 @@ use columns::table::symbol::text;
 use columns::table::{Items, Sym, Table, Value};
 use std::sync::Arc;
 
-/// The names of a query and what they mean in it.
+/// Tells which names in a query over a partitioned table are columns, and which are variables.
 struct Meaning<'q> {
     field: Sym,
     columns: &'q [Sym],
@@ -31,7 +31,7 @@ impl Meaning<'_> {
         name == self.field || self.columns.contains(&name) || text(name) == b"i"
     }
 
-    /// Whether an expression depends on the rows.
+    /// Whether an expression uses a column, the partition field or `i`.
     fn reads(&self, node: &Node) -> bool {
         columns_of(std::iter::once(node)).0.into_iter().any(|name| self.is_of_rows(name))
     }
@@ -41,7 +41,7 @@ impl Meaning<'_> {
         query.columns.first().is_some_and(|(_, node)| self.aggregates(node))
     }
 
-    /// The function that is applied, also where it is the value of a local.
+    /// The function that a node applies, if it is known before the query runs: a constant, or the value of a local.
     fn function<'n>(&'n self, node: &'n Node) -> Option<&'n Value> {
         match &node.kind {
             Kind::Const(f) => Some(f),
@@ -51,7 +51,7 @@ impl Meaning<'_> {
         }
     }
 
-    /// Whether an expression has one value for any number of rows: it is an aggregate, or made of one and of what does not depend on the rows.
+    /// Whether an expression gives one value for any number of rows: an aggregate, alone or combined with operands that use no columns.
     fn aggregates(&self, node: &Node) -> bool {
         const NAMES: [&str; 21] = [
             "count", "first", "last", "sum", "prd", "min", "max", "avg", "wavg", "wsum", "var", "dev", "cov", "cor",
@@ -280,8 +280,8 @@ fn keyed(context: &mut Context, results: &[Value], keys: usize) -> Result<Value,
     Ok(Value::dict(Value::table(all), Value::table(values)))
 }
 
-/// Returns the partitions selected by leading clauses on the field, and the remaining clauses. Names in a clause that are no columns are
-/// variables: `date=d`.
+/// Returns the partitions selected by leading clauses on the field, and the remaining clauses. Such a clause may use variables, `date=d`, but no column
+/// of the table.
 fn choose<'q>(
     context: &mut Context,
     (parts, columns): (&Partitions, &[Sym]),

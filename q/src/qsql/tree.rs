@@ -94,7 +94,7 @@ fn is_text(tree: &Value) -> bool {
     }
 }
 
-/// Converts a whole tree, a branch or a part of a block, which may be a return: `(":";x)`.
+/// Converts a tree at a place where a return may stand, `(":";x)`: the whole tree, a branch of `$`, or a statement.
 fn statement(tree: &Value) -> std::result::Result<Node, QError> {
     match tree {
         Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {

@@ -282,7 +282,7 @@ impl Lexer<'_> {
             self.at += 1;
             let from = self.at;
             let mut path = false;
-            // A name that starts with an underscore stands behind other symbols only: after the null symbol alone an underscore drops.
+            // `` `a`_b `` is two symbols. In `` `_d `` the underscore is the operator: it drops the null key.
             let is_null = out.is_empty() && self.peek(0) == b'_';
             while !is_null && (is_name(self.peek(0)) || self.peek(0) == b':' || (path && self.peek(0) == b'/')) {
                 path |= self.peek(0) == b':';

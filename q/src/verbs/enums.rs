@@ -91,7 +91,7 @@ pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
             if matches!(other, Items::List(_)) {
                 return Err(type_error());
             }
-            // An integer is no date, though both are held as one.
+            // A date and a long are both stored as integers here, but a long is no key of a table keyed by dates.
             let (own, sought) = (known.items.plain().type_number(), other.type_number());
             let is_integer = |number: i8| (types::SHORT..=types::LONG).contains(&number);
             if own != sought && !(is_integer(own) && is_integer(sought)) && own != types::LIST {
@@ -182,7 +182,7 @@ pub(crate) fn extend(context: &mut Context, name: Sym, y: Value) -> Result {
     let known = context.host.global(name).unwrap_or_else(|| Value::symbols(Vec::new()));
     let y = y.plain();
     let Value::Vector(Vector { items: own, .. }) = &known else { return enumerate(context, name, y) };
-    // Symbols are not mixed with others: that would change the type of all enumerations over the domain.
+    // A list of symbols takes only symbols as new items. Others would make the domain a general list.
     let is_none = own.is_empty() || y.count() == 0;
     if !is_none
         && matches!(own, Items::Sym(_))
@@ -236,7 +236,7 @@ pub(crate) fn places(context: &mut Context, x: &Value) -> Result {
     let size = held.count() as i64;
     let found = crate::verbs::sets::find_in(context, held, x.clone().plain())?;
     let symbols = x.as_symbols().unwrap_or_default();
-    // A symbol that the domain no longer has, or has not yet, keeps its own position.
+    // A placeholder stands for a position beyond the end of the domain: write that position.
     let beyond = |i: usize| symbols.get(i).and_then(|symbol| position(*symbol));
     let place = |i: usize, at: i64| beyond(i).unwrap_or(if at < size { at } else { i64::MIN });
     Ok(match found {

@@ -98,7 +98,7 @@ fn is_integer(t: i8) -> bool {
     (types::SHORT..=types::LONG).contains(&t)
 }
 
-/// As [`conform`], for rows of other types; of them an enumerated column accepts symbols, and a foreign key the keys of its table.
+/// As [`conform`], but accepts other types too. An enumerated column still accepts symbols only, and a foreign key the keys of its table.
 fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<Table, QError> {
     let mut new = match rows {
         Value::Table(new) => {
@@ -121,7 +121,7 @@ fn conform_to(t: &Table, rows: &Value, accepts: Accepts) -> std::result::Result<
         let (a, b) = (old.items.type_number(), new.items.type_number());
         let symbols = matches!((a, b), (20, 11) | (11, 20));
         let other = accepts.takes(a, b) && crate::runtime::values::domain_of_items(&old.items).is_none();
-        // Keys of any type become places in the table of a foreign key, or are 'cast.
+        // A foreign key column takes keys of any type here; `retagged` looks them up, and signals 'cast for one that the key table lacks.
         let keys = matches!(old.items, Items::Link(..));
         let is_same = a == b || a == 0 || (b == 0 && new.is_empty());
         if !is_same && !symbols && !keys && !other {

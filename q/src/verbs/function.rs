@@ -104,7 +104,7 @@ fn keyword_type(word: &str) -> Option<i8> {
     })
 }
 
-/// The operator of a keyword that is one with an iterator, as `sums` is `+\`.
+/// The operator of a keyword that kdb+ defines as an operator with an iterator: `+` for `sums`, which is `+\`.
 pub(crate) fn iterated(word: &str) -> Option<&'static str> {
     Some(match word {
         "sums" => "+",

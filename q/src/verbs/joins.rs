@@ -66,8 +66,8 @@ fn row_numbers(positions: &[i64]) -> Vec<u32> {
     blocks::map(positions, |at| u32::try_from(*at).unwrap_or(u32::MAX))
 }
 
-/// The row of a keyed table for each row of `t`: that of its key or, in a sorted one, which is a step function, that at or before it. Out of range
-/// without one.
+/// Returns for each row of `t` the matching row of the keyed table `y`, or a number out of range if none matches. If `y` is sorted, it is a step
+/// function: the last row whose key is not greater matches.
 fn partners(context: &mut Context, y: &Value, t: &Table) -> std::result::Result<Vec<i64>, QError> {
     let (k, _) = keyed(y)?;
     if !matches!(y, Value::Dict(d) if d.sorted) {

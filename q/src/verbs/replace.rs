@@ -10,7 +10,10 @@ use crate::verbs::strings::{Piece, occurrences, pattern};
 use columns::kernel::blocks;
 use columns::table::Value;
 
-/// The pieces of a pattern that `ss` and `ssr` look for: each matches one character, and there is one at least.
+/// Parses a pattern of `ss` or `ssr`, which must match a fixed number of characters, at least one.
+///
+/// # Errors
+/// `length` for an empty pattern, and for one with `*`.
 fn searched(sought: &[u8]) -> std::result::Result<Vec<Piece>, QError> {
     let pieces = pattern(sought);
     if pieces.is_empty() {

@@ -200,7 +200,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
                 },
             }
         }
-        // Also in a where-clause that the rows of a partition reach no more.
+        // `in` returns booleans for an empty list of any type: a where-clause may follow one that selects no rows.
         (Value::Vector(none), _) if none.is_empty() => Ok(Value::bools(Vec::new())),
         (Value::Vector(_), _) => map(context, &x, |c, item| in_(c, item, y.clone())),
         (Value::Table(_), _) => Err(type_error()),

@@ -224,7 +224,7 @@ fn lines_of(items: &[Value], style: Style, most: usize, cells: impl Fn(&Value, u
     lines
 }
 
-/// Whether several rows of one type have no items: a matrix whose lines are blank, as `2 0N#0#0`.
+/// Whether these are two or more empty lists of one type, as `2 0N#0#0`: a matrix without columns, which kdb+ shows as blank lines.
 fn is_without_columns(rows: &[Value]) -> bool {
     let number = rows.first().map_or(0, Value::type_number);
     let is_empty = |row: &Value| matches!(row, Value::Vector(v) if v.is_empty()) && row.type_number() == number;

@@ -73,7 +73,7 @@ fn is_within(outer: &[u8], inner: &[u8]) -> bool {
     !inner.is_empty() && outer.len() > inner.len() && outer.windows(inner.len()).any(|part| part == inner)
 }
 
-/// Full name of the global that holds a lambda: one of the lambda's namespace, else one of the root or of a namespace under it.
+/// Returns the full name of a global that holds this lambda. Searches the namespace in which the lambda was defined first, then the others.
 pub(crate) fn holder_of(context: &Context, lambda: &Lambda) -> Result<Option<Sym>, QError> {
     let mut spaces = vec![lambda.namespace, Sym::NULL];
     for space in context.host.namespaces() {
@@ -89,7 +89,7 @@ pub(crate) fn holder_of(context: &Context, lambda: &Lambda) -> Result<Option<Sym
             }
         }
     }
-    // Deeper namespaces are sought as a stack trace seeks them.
+    // Then search the namespaces below those.
     let name = name_of(context, lambda);
     Ok((!name.is_null()).then_some(name))
 }

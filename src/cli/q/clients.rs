@@ -31,9 +31,9 @@ use std::time::{Duration, Instant};
 
 /// How long the console may take to check a password.
 const LOGIN_WITHIN: Duration = Duration::from_secs(10);
-/// How long the loop may take to say how much waits to be sent.
+/// Longest wait for the event loop's answer to [`Command::Unsent`].
 const COUNTED_WITHIN: Duration = Duration::from_secs(1);
-/// Time between two looks at what waits to be sent.
+/// Interval at which `neg[h][]` asks again whether everything is sent.
 const LOOK: Duration = Duration::from_millis(5);
 /// Messages of one connection that may wait for the console; at the limit the connection is not read further.
 const MAX_WAITING: usize = 4096;
@@ -49,7 +49,7 @@ enum Command {
     Page(ConnId, Result<Bytes, Vec<u8>>),
     Verdict(ConnId, Verdict),
     Close(ConnId),
-    /// Asks how many bytes wait to be sent; `None` if the connection is gone.
+    /// Requests the number of unsent bytes; the response is `None` if the connection is closed.
     Unsent(ConnId, Sender<Option<usize>>),
     Stop,
 }
@@ -68,10 +68,10 @@ impl Loop {
         let _ = self.waker.wake();
     }
 
-    /// Bytes that wait to be sent on a connection, once the loop has taken all commands before; `None` if the connection is gone.
+    /// Returns the number of unsent bytes of a connection, `None` if it is closed. Messages sent before this call are included.
     ///
     /// # Errors
-    /// If the loop does not say it in time.
+    /// `Timeout` if the event loop does not answer within [`COUNTED_WITHIN`].
     fn unsent_bytes(&self, conn: ConnId) -> Result<Option<usize>, RecvTimeoutError> {
         let (to, count) = channel();
         self.send(Command::Unsent(conn, to));
@@ -230,7 +230,7 @@ impl Service for Clients {
                 Command::Verdict(conn, verdict) => ctl.judge(conn, verdict),
                 Command::Close(conn) => ctl.close(conn, "closed by the session"),
                 Command::Unsent(conn, to) => {
-                    // Who asked may have stopped waiting.
+                    // The receiver is gone if the caller stopped waiting.
                     let _ = to.send(ctl.peer(conn).is_some().then(|| ctl.outbox_bytes(conn)));
                 }
                 Command::Stop => ctl.stop(),

@@ -13,7 +13,7 @@ use super::signals;
 use crate::cli::CliError;
 use crate::config::Limits;
 use crate::net::inbox::Respond;
-use crate::net::outgoing::Most;
+use crate::net::outgoing::SendLimits;
 use crate::net::tls::Door;
 use crate::net::web_remote::{TellWeb, Web};
 use crate::net::{own_user, remote};
@@ -118,9 +118,9 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Web { inbox, event, done })));
     });
     let limits = Limits::default();
-    // One connection may have all that is allowed: a session serves one owner.
-    let most = Most::new(limits.outboxes_bytes, limits.outboxes_bytes);
-    let connector = remote::connector(Arc::new(received), Web::of(&limits, Some(web)), most);
+    // A session has no limit per connection, only the one for all connections together.
+    let send_limits = SendLimits::new(limits.outboxes_bytes, limits.outboxes_bytes);
+    let connector = remote::connector(Arc::new(received), Web::of(&limits, Some(web)), send_limits);
     let mut session = Session::console(options.start.clone(), Some(connector))
         .with_threads(options.threads.unwrap_or(0))
         .with_processes(options.processes);
@@ -209,7 +209,7 @@ impl Console {
         if let Some(mb) = options.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
             session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
         }
-        // Also the timer's period: KX's tick.q and many gateways choose by it, while they load, how they publish.
+        // `-t` must be set before the script is loaded: KX's tick.q reads `system"t"` to decide whether it publishes in batches.
         for command in &options.commands {
             session.line(format!("\\{command}").as_bytes()).map_err(CliError::failed)?;
         }

@@ -128,7 +128,7 @@ impl Console {
             }
             self.send_deferred(session);
             if is_malformed {
-                // What its sender has sent after it cannot be trusted either.
+                // The position of the next message is not known any more.
                 return self.closed(session, inbox);
             }
         }

@@ -14,7 +14,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Longest time between two looks at a deadline and at Ctrl-C.
+/// Interval at which a wait checks its deadline and Ctrl-C.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) enum Socket {
@@ -119,7 +119,7 @@ impl Socket {
         written.and(self.set_write_timeout(longest))
     }
 
-    /// Writes as many bytes as the socket takes at once, and returns their number. Nothing over TLS.
+    /// Writes as many bytes as the socket takes without blocking, and returns their number; 0 over TLS.
     pub fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -139,7 +139,7 @@ impl Socket {
         Ok(bytes.len() - rest.len())
     }
 
-    /// As [`Socket::write_all`], without a limit of the time in which the other side accepts nothing.
+    /// As [`Socket::write_all`], but without a time limit.
     pub fn write_patiently(&mut self, bytes: &[u8]) -> io::Result<()> {
         let longest = self.write_timeout()?;
         self.set_write_timeout(None)?;

@@ -112,7 +112,7 @@ pub(crate) fn load(context: &mut Context, path: &Path, manner: &Manner) -> Resul
         }
         match kept::get(context, entry) {
             Ok(value) => context.set_global(symbol(written)?, value)?,
-            // Other files may lie in a database, but a damaged value, such as the file of symbols, must not be left out.
+            // Skip files that are no values, such as notes. A damaged file of a value, such as `sym`, is an error.
             Err(error) if super::head::is_value(entry) => return Err(error),
             Err(_) => {}
         }
@@ -179,7 +179,7 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     let places = Value::symbols(places);
     let mut tables = BTreeSet::new();
     if let Some((value, place)) = all.last() {
-        // A table of which the list of columns is missing was not written whole: an error, as in kdb+.
+        // A table without `.d` was only partly written. As in kdb+, reading its columns below is then an error.
         let is_table = |entry: &&PathBuf| entry.is_dir() && !file_name(entry).starts_with(b".");
         for table in entries(context, &partition_folder(place, value))?.iter().filter(is_table) {
             tables.insert(file_name(table).to_vec());

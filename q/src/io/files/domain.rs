@@ -76,7 +76,7 @@ fn extend_locked(context: &mut Context, path: &Path, name: Sym, y: &Value) -> Re
     Ok(tagged)
 }
 
-/// The symbols of a file, none if there is no file yet.
+/// Reads the symbols of a file; an empty list if there is no file yet.
 fn stored(context: &mut Context, path: &Path) -> Result {
     let is_new = fs::metadata(path).map_or(true, |found| found.len() == 0);
     if is_new { Ok(Value::symbols(Vec::new())) } else { kept::get(context, path) }

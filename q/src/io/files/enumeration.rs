@@ -9,8 +9,8 @@ use columns::table::symbol::{self, intern};
 use columns::table::{Items, Sym, Value, Vector};
 use std::cell::RefCell;
 
-/// Returns the symbols of a domain at the indices that a source has, or the indices if the domain is not loaded. For one beyond the domain's end there
-/// is a symbol too, see [`symbol::placeholder`].
+/// Returns the symbols of a domain at the indices that a source has, or the indices if the domain is not loaded. An index beyond
+/// the end of the domain becomes a [`symbol::placeholder`].
 pub(super) fn enumeration<const N: usize>(
     context: &mut Context,
     name: &[u8],

@@ -287,7 +287,7 @@ const READ_AT_ONCE: usize = 1 << 20;
 /// Bytes of a failed message in its error.
 const SHOWN_BYTES: usize = 80;
 
-/// Evaluates a message of a log, by `.z.ps` where it is set; `before` others precede it.
+/// Evaluates a message of a log, with `.z.ps` if that is set. `before` is the number of messages before it in the log.
 fn message(context: &mut Context, message: &Value, before: i64) -> std::result::Result<(), QError> {
     own_messages::evaluate(context, message.clone()).map(drop).map_err(|error| numbered(error, before, message))
 }

@@ -39,7 +39,7 @@ pub(crate) fn domain_changed(context: &mut Context, name: Sym, old: &Value, new:
     let (Some(before), Some(after)) = (symbols(old), symbols(new)) else { return Ok(()) };
     if after.starts_with(before) {
         let new = i64::try_from(before.len()).unwrap_or(i64::MAX)..i64::try_from(after.len()).unwrap_or(i64::MAX);
-        // Items that have waited for one of the new symbols: usually there are none.
+        // Values must be searched only if one has a placeholder for one of the new positions, which is rare.
         if !symbol::has_placeholders() || !new.clone().any(symbol::has_placeholder) {
             return Ok(());
         }
@@ -48,7 +48,7 @@ pub(crate) fn domain_changed(context: &mut Context, name: Sym, old: &Value, new:
     for (at, symbol) in before.iter().enumerate() {
         let new = match after.get(at) {
             Some(new) => *new,
-            // It is shown again when the domain has as many items again.
+            // The placeholder becomes a symbol again once the domain is long enough again.
             None => symbol::placeholder(i64::try_from(at).unwrap_or(i64::MAX))?,
         };
         now.entry(*symbol).or_insert(new);
@@ -81,7 +81,7 @@ fn symbols(x: &Value) -> Option<&[Sym]> {
 struct Exchange<'a> {
     name: Sym,
     now: HashMap<Sym, Sym>,
-    /// The symbols of the domain.
+    /// The domain after the assignment.
     after: &'a [Sym],
 }
 
@@ -125,7 +125,7 @@ impl Exchange<'_> {
 
     fn vector(&self, v: &Vector) -> Result<Option<Vector>, QError> {
         let items = match &v.items {
-            // A value of which nothing changes stays the same one: that of a splayed table, for `.Q.qp`.
+            // Return `None` if no symbol changes, so that a splayed table stays the same object: `.Q.qp` recognises it by its address.
             Items::Enum(name, s) if *name == self.name && s.iter().any(|s| self.symbol(*s) != *s) => {
                 Items::Enum(*name, s.iter().map(|s| self.symbol(*s)).collect())
             }
