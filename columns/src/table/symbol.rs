@@ -332,7 +332,9 @@ static HAS_PLACEHOLDERS: AtomicBool = AtomicBool::new(false);
 /// As [`intern`].
 pub fn placeholder(position: i64) -> Result<Sym, TooManySymbols> {
     HAS_PLACEHOLDERS.store(true, Ordering::Relaxed);
-    SYMBOLS.intern(&placeholder_text(position), Use::Data)
+    let text = placeholder_text(position);
+    // A column may have many items at one position: they need no write lock.
+    SYMBOLS.known(&text).map_or_else(|| SYMBOLS.intern(&text, Use::Data), Ok)
 }
 
 fn placeholder_text(position: i64) -> Vec<u8> {

@@ -96,13 +96,12 @@ fn is_text(tree: &Value) -> bool {
 
 /// Converts a tree at a place where a return may stand, `(":";x)`: the whole tree, a branch of `$`, or a statement.
 fn statement(tree: &Value) -> std::result::Result<Node, QError> {
-    match tree {
-        Value::Vector(Vector { items: Items::List(l), .. }) => match &l[..] {
-            [Value::Char(b':'), returned] => Ok(Node::new(0, Kind::Return(Box::new(to_node(returned)?)))),
-            _ => to_node(tree),
-        },
-        _ => to_node(tree),
+    if let Value::Vector(Vector { items: Items::List(l), .. }) = tree
+        && let [Value::Char(b':'), returned] = &l[..]
+    {
+        return Ok(Node::new(0, Kind::Return(Box::new(to_node(returned)?))));
     }
+    to_node(tree)
 }
 
 /// Converts `if`, `while`, `do` and `;` at the head of a parse tree.

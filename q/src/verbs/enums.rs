@@ -97,10 +97,8 @@ pub(crate) fn enumerate(context: &mut Context, name: Sym, y: Value) -> Result {
             if own != sought && !(is_integer(own) && is_integer(sought)) && own != types::LIST {
                 return Err(type_error());
             }
-            for number in [known.items.plain().type_number(), other.type_number()] {
-                if !domains::can_hold(number) {
-                    return Err(QError::with("nyi", format!("an enumeration over items of type {number}h")));
-                }
+            if let Some(number) = [own, sought].into_iter().find(|number| !domains::can_hold(*number)) {
+                return Err(QError::with("nyi", format!("an enumeration over items of type {number}h")));
             }
             Items::Link(name, crate::verbs::arith::longs(other, 7)?.into())
         }
