@@ -19,6 +19,11 @@ use columns::table::symbol::text;
 use columns::table::{Items, Sym, Table, Value};
 use std::sync::Arc;
 
+/// Whether a name has a value for each row of a partition: a stored column, or `i`.
+fn is_in_rows(columns: &[Sym], name: Sym) -> bool {
+    columns.contains(&name) || text(name) == b"i"
+}
+
 /// Tells which names in a query over a partitioned table are columns, and which are variables.
 struct Meaning<'q> {
     field: Sym,
@@ -28,7 +33,7 @@ struct Meaning<'q> {
 
 impl Meaning<'_> {
     fn is_of_rows(&self, name: Sym) -> bool {
-        name == self.field || self.columns.contains(&name) || text(name) == b"i"
+        name == self.field || is_in_rows(self.columns, name)
     }
 
     /// Whether an expression uses a column, the partition field or `i`.
@@ -70,8 +75,16 @@ impl Meaning<'_> {
             Kind::List(parts) | Kind::Cond(parts) => parts.iter().collect(),
             _ => return false,
         };
-        parts.iter().any(|part| self.aggregates(part))
-            && parts.iter().all(|part| self.aggregates(part) || !self.reads(part))
+        // Each part is visited once: a client decides how deep they nest.
+        let mut is_any = false;
+        for part in parts {
+            if self.aggregates(part) {
+                is_any = true;
+            } else if self.reads(part) {
+                return false;
+            }
+        }
+        is_any
     }
 }
 
@@ -288,10 +301,9 @@ fn choose<'q>(
     filters: &'q [Node],
     frame: &mut Frame,
 ) -> Walk<(Vec<usize>, &'q [Node])> {
-    let is_of_rows = |name: &Sym| columns.contains(name) || text(*name) == b"i";
     let is_leading = |clause: &&Node| {
         let (names, _) = columns_of(std::iter::once(*clause));
-        names.contains(&parts.field) && !names.iter().any(is_of_rows)
+        names.contains(&parts.field) && !names.iter().any(|name| is_in_rows(columns, *name))
     };
     let leading = filters.iter().take_while(is_leading).count();
     let (first, rest) = filters.split_at(leading);
