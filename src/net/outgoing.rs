@@ -25,7 +25,7 @@ const EACH_BYTES: usize = 64;
 /// All connections of the process, for [`drain`].
 static ALL: Mutex<Vec<Weak<Outgoing>>> = Mutex::new(Vec::new());
 
-/// Called before the process exits: waits until all queued messages are sent, for [`STUCK`] at most.
+/// Called before the process exits: waits until all queued messages are sent, for 10 s at most.
 pub fn drain() {
     let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
     let by = Instant::now() + STUCK;
