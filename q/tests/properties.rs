@@ -240,3 +240,59 @@ proptest! {
         prop_assert_eq!(q("sum x", floats(&x), Value::Null), shown(&Value::Float(total)));
     }
 }
+
+/// Values and what may be done to their items. `V` stands for the variable.
+const HELD: [&str; 12] = [
+    "(1 2;3 4;`a)",
+    "(1 2;(3;`b;5 6))",
+    "(();1 2;`a`b;\"ab\")",
+    "`a`b!(1 2;3 4)",
+    "`a`b!(`c`d!(1 2;3 4);5)",
+    "1 2!(`a;2.5)",
+    "([]a:(1 2;3 4);b:5 6)",
+    "([k:1 2]a:(1 2;3 4);b:5 6)",
+    "`a`b!(([]a:1 2);([]b:3 4))",
+    "(`s#1 2 3;`g#`a`b;1b)",
+    "1 2 3",
+    "(1;`a;2)",
+];
+const PATHS: [&str; 14] =
+    ["0", "1", "2", "5", "`a", "`b", "`z", "0;1", "1;0", "`a;0", "`b;1", "0;`a", "1;1;0", "`a;`c;1"];
+const CHANGES: [&str; 12] =
+    [":7", ":8 9", ":`x", ":()", ",:7", ",:8 9", ",:`x", "+:1", "-:2.5", "&:0", ":(1;`a)", ":enlist 3"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    /// An item that is changed where it is becomes what it becomes in a copy, and another reference to the value sees nothing of it.
+    #[test]
+    fn items_change_in_place_as_in_a_copy(
+        held in 0..HELD.len(),
+        changes in prop::collection::vec((0..PATHS.len(), 0..CHANGES.len()), 1..4),
+        is_local: bool,
+    ) {
+        let held = HELD[held];
+        let all: Vec<String> =
+            changes.iter().map(|(path, change)| format!("@[{{V[{}]{};0}};::;0]", PATHS[*path], CHANGES[*change])).collect();
+        let statements = |before: &str| {
+            let each: Vec<String> = all.iter().map(|change| format!("{before}{}", change.replace('V', "v"))).collect();
+            each.join(";")
+        };
+        let (alone, shared) = match is_local {
+            // A trap is another lambda: the local itself is changed without one, up to the first error.
+            true => {
+                let each = |before: &str| -> String {
+                    changes.iter().map(|(path, change)| format!("{before}v[{}]{};", PATHS[*path], CHANGES[*change])).collect()
+                };
+                (
+                    format!("@[{{v:{held};{}v}};::;{{x}}]", each("")),
+                    format!("@[{{v:{held};{}v}};::;{{x}}]", each("w:v;")),
+                )
+            }
+            false => (format!("v:{held};{};v", statements("")), format!("v:{held};{};v", statements("w:v;"))),
+        };
+        let answer = |text: &str| q(text, Value::Null, Value::Null);
+        prop_assert_eq!(answer(&alone), answer(&shared), "{}", alone);
+        let (seen, first) = (format!("v:{held};w:v;{};w", statements("")), format!("v:{held};v"));
+        prop_assert_eq!(answer(&seen), answer(&first), "{}", seen);
+    }
+}

@@ -368,8 +368,8 @@ impl Host for QueryHost<'_> {
         true
     }
 
-    fn used_bytes(&self) -> i64 {
-        crate::sys::memory::own_bytes()
+    fn used_bytes(&self) -> [i64; 2] {
+        [crate::sys::memory::own_bytes(); 2]
     }
 
     fn guarded(&self) -> &[PathBuf] {

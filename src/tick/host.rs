@@ -312,8 +312,8 @@ impl Host for QueryHost<'_> {
         Err(QError::with("access", "after reading what another user has written, only the message is evaluated"))
     }
 
-    fn used_bytes(&self) -> i64 {
-        crate::sys::memory::own_bytes()
+    fn used_bytes(&self) -> [i64; 2] {
+        [crate::sys::memory::own_bytes(); 2]
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {

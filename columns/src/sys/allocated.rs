@@ -8,16 +8,25 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 thread_local! {
-    static BYTES: Cell<Held> = const { Cell::new(Held { now: 0, most: 0 }) };
+    static BYTES: Cell<Held> = const { Cell::new(Held { now: 0, most: 0, told: 0 }) };
     static SHOWN: Cell<Option<Shown>> = const { Cell::new(None) };
 }
 
-/// Bytes that a thread holds, and their peak since [`start_peak`].
+/// Bytes that a thread holds, their peak since [`start_peak`], and how many of them [`PROCESS_BYTES`] has.
 #[derive(Clone, Copy)]
 struct Held {
     now: i64,
     most: i64,
+    told: i64,
 }
+
+/// Bytes of all threads, and their peak. Each thread adds its changes in steps of [`TELL_STEP_BYTES`]: memory that one thread allocates and another
+/// frees would make the count of a thread useless for the process.
+static PROCESS_BYTES: AtomicI64 = AtomicI64::new(0);
+static PROCESS_PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
+
+/// Change of a thread's bytes from which on it is added to [`PROCESS_BYTES`].
+const TELL_STEP_BYTES: i64 = 64 << 10;
 
 /// Shared sum to which a thread publishes its heap growth, and its contribution so far.
 #[derive(Clone, Copy)]
@@ -36,12 +45,39 @@ pub struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+#[cold]
+fn tell(bytes: i64) {
+    let all = PROCESS_BYTES.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
+    PROCESS_PEAK_BYTES.fetch_max(all, Ordering::Relaxed);
+}
+
+/// Called at the end of a thread: adds what it has not added yet to the bytes of the process.
+pub fn tell_all() {
+    let _ = BYTES.try_with(|b| {
+        let held = b.get();
+        tell(held.now.wrapping_sub(held.told));
+        b.set(Held { told: held.now, ..held });
+    });
+}
+
+/// Returns the bytes that the process has allocated and not freed, and their peak; other threads may not have told their last 64 KiB each.
+pub fn process_bytes() -> [i64; 2] {
+    let untold = BYTES.try_with(|b| b.get().now.wrapping_sub(b.get().told)).unwrap_or(0);
+    let now = PROCESS_BYTES.load(Ordering::Relaxed).wrapping_add(untold).max(0);
+    [now, PROCESS_PEAK_BYTES.load(Ordering::Relaxed).max(now)]
+}
+
 fn count(bytes: i64) {
     // The cells have no destructor to register; a thread that is ending stops being counted.
     let _ = BYTES.try_with(|b| {
         let held = b.get();
         let now = held.now.wrapping_add(bytes);
-        b.set(Held { now, most: held.most.max(now) });
+        let mut told = held.told;
+        if now.wrapping_sub(told).abs() >= TELL_STEP_BYTES {
+            tell(now.wrapping_sub(told));
+            told = now;
+        }
+        b.set(Held { now, most: held.most.max(now), told });
         let _ = SHOWN.try_with(|shown| {
             if let Some(mut there) = shown.get() {
                 let change = now.wrapping_sub(there.since_bytes).wrapping_sub(there.shown_bytes);
@@ -75,8 +111,9 @@ pub fn shown_sum() -> Option<&'static AtomicI64> {
     SHOWN.get().map(|there| there.sum)
 }
 
-/// Adds to this thread's count the bytes that a finished thread allocated and left to it.
+/// Adds to this thread's count the bytes that a finished thread allocated and left to it. That thread has told the process of them.
 pub fn take_over(bytes: i64) {
+    tell(bytes.wrapping_neg());
     count(bytes);
 }
 
@@ -88,7 +125,7 @@ pub fn thread_bytes() -> i64 {
 /// Restarts peak tracking of this thread. Returns the bytes that it holds now.
 pub fn start_peak() -> i64 {
     let now = thread_bytes();
-    let _ = BYTES.try_with(|held| held.set(Held { now, most: now }));
+    let _ = BYTES.try_with(|held| held.set(Held { most: now, ..held.get() }));
     now
 }
 

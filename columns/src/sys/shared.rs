@@ -267,6 +267,18 @@ impl<T: Nests + 'static> Shared<T> {
         Some(result)
     }
 
+    /// Edits one item in place. Returns `None`, without calling `change`, where [`Shared::edit`] does, or if there is no such item. The depth
+    /// becomes an upper bound: the depth of the other items is not recomputed.
+    pub fn edit_item<R>(&mut self, at: usize, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let Owner::Vector(owned, depth) = &mut self.owner else { return None };
+        let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
+        let item = owned.items.get_mut(at)?;
+        owned.index = Mutex::default();
+        let result = change(item);
+        *depth = (*depth).max(depth_around([&*item]));
+        Some(result)
+    }
+
     /// The items, and the index of type `I` over them, which starts empty and stays with them while they grow. Returns `None` if the vector
     /// is shared, the slice is only part of it, or the items lie in a mapped column.
     pub fn indexed<I: Any + Default + Send + Sync>(&mut self) -> Option<(&[T], &mut I)> {

@@ -93,13 +93,11 @@ impl Context<'_> {
 
     /// The value of a name applied, or a file of the folder that it names.
     fn applied_name(&mut self, name: Sym, arguments: Vec<Value>) -> Result<Value, QError> {
-        match self.named_value(name) {
-            Ok(held) => self.apply(&held, arguments),
-            Err(error) => {
-                let file = self.file_within(name, &arguments).ok().flatten().ok_or(error)?;
-                crate::io::files::get(self, &Value::Sym(file))
-            }
+        if let Some(file) = self.file_within(name, &arguments).ok().flatten() {
+            return crate::io::files::get(self, &Value::Sym(file));
         }
+        let held = self.named_value(name)?;
+        self.apply(&held, arguments)
     }
 
     /// The file in a folder that is no splayed table: `` `:dir`file ``.

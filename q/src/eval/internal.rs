@@ -34,6 +34,7 @@ pub(crate) fn value(context: &mut Context, x: Value) -> Result {
             context.text(x.as_text().unwrap_or_default())
         }
         Value::Sym(name) if crate::runtime::paths::is_path(*name) => crate::io::files::get(context, &x),
+        Value::Sym(Sym::NULL) => Err(QError::with("", "the null symbol names nothing")),
         Value::Sym(name) => crate::eval::globals::value_named(context, *name),
         Value::Dict(d) => Ok(d.values.clone()),
         _ if x.is_enumerated() => Ok(x.plain()),
@@ -139,8 +140,7 @@ fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
 
 /// Applies the handler of a trap to an error.
 fn rescue(context: &mut Context, handler: &Value, error: QError) -> Result {
-    if crate::runtime::host::is_limit(&error) {
-        // A query must not catch the error of its own limit.
+    if context.is_ended_by(&error) {
         return Err(error);
     }
     match handler {
@@ -265,20 +265,7 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
     if let Value::Sym(name) = target
         && crate::runtime::paths::is_path(name)
     {
-        if path.is_empty()
-            && prims::is_glyph(f, ",")
-            && let Some(rows) = &value
-            && crate::io::files::append(context, &target, rows)?
-        {
-            return Ok(target);
-        }
-        let old = if path.is_empty() && assigns { Value::empty() } else { stored(context, &target, creates)? };
-        let new = amend::deep(context, old, path, &change)?;
-        // A new value replaces the file, as `set` does.
-        return match path.is_empty() && !prims::is_glyph(f, ",") {
-            true => crate::io::files::set(context, target, &new),
-            false => crate::io::files::set_changed(context, target, &new),
-        };
+        return amend_file(context, target, path, &change, creates);
     }
     if let Value::Sym(short) = target {
         let name = crate::eval::globals::named(context, short)?;
@@ -288,6 +275,12 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
             && let Some(done) = crate::verbs::append::in_place_global(context, name, rows)
         {
             done?;
+            context.was_set(name, path)?;
+            return Ok(target);
+        }
+        if let Some(value) = &value
+            && context.change_global_in_place(name, (path, change.function, value)).is_some()
+        {
             context.was_set(name, path)?;
             return Ok(target);
         }
@@ -312,6 +305,33 @@ fn amend_global(context: &mut Context, target: Value, path: &[Value], f: &Value,
         return Ok(target);
     }
     amended(context, target, path, &change)
+}
+
+/// Amends the value in a file.
+fn amend_file(context: &mut Context, target: Value, path: &[Value], change: &Amend, creates: bool) -> Result {
+    let appends = path.is_empty() && change.function.is_some_and(|f| prims::is_glyph(f, ","));
+    if appends
+        && let Some(rows) = change.value
+        && crate::io::files::append(context, &target, rows)?
+    {
+        return Ok(target);
+    }
+    let assigns = path.is_empty() && change.function.is_none();
+    let old = if assigns { Value::empty() } else { stored(context, &target, creates)? };
+    let grows = appends.then(|| old.clone());
+    let new = amend::deep(context, old, path, change)?;
+    // The items of a file keep their type, as those of a variable do in `x,:y`.
+    if let Some(Value::Vector(old)) = grows
+        && !(old.is_empty() || matches!(old.items, Items::List(_)))
+        && new.type_number() != old.items.type_number()
+    {
+        return Err(type_error());
+    }
+    // A new value replaces the file, as `set` does.
+    match path.is_empty() && !appends {
+        true => crate::io::files::set(context, target, &new),
+        false => crate::io::files::set_changed(context, target, &new),
+    }
 }
 
 /// Reads the file that an amend changes. If there is no file, that is an error, unless the amend is one that `creates` it: then the empty list.
@@ -508,7 +528,8 @@ fn named_well(x: &Value) -> Result {
 pub(crate) fn q_qt(_: &mut Context, x: Value) -> Result {
     Ok(Value::Bool(match &x {
         Value::Table(_) => true,
-        Value::Dict(d) => d.keyed().is_some(),
+        // As kdb+ looks at it: also a dictionary whose values are rows.
+        Value::Dict(d) => matches!(d.values, Value::Table(_)),
         other => type_of(other) == types::TABLE,
     }))
 }

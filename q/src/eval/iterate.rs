@@ -295,7 +295,7 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     let mut out = Results::new();
     let mut total = match seed {
         Some(seed) => seed,
-        None if count == 0 => return Ok(fold::fold_identity(f, y)),
+        None if count == 0 => return fold::fold_identity(context, f, y),
         None => {
             from = 1;
             // `,` starts from the empty list.

@@ -3,6 +3,7 @@
 mod among;
 pub(crate) mod apply;
 pub(crate) mod globals;
+mod in_place;
 pub(crate) mod internal;
 pub(crate) mod iterate;
 mod languages;

@@ -142,12 +142,25 @@ fn pieces(x: &Value) -> Result {
     let mut at = 0;
     for token in lex::tokens(source, lex::Language::Q)? {
         push_blanks(source.get(at..token.start).unwrap_or_default(), &mut out);
-        if token.end > token.start {
-            out.push(Value::chars(source.get(token.start..token.end).unwrap_or_default()));
-        }
+        push_token(source.get(token.start..token.end).unwrap_or_default(), &mut out);
         at = token.end.max(at);
     }
     Ok(Value::list(out))
+}
+
+/// Appends a token. Numbers on several lines are one list if the lines are indented, else each line begins a statement.
+fn push_token(token: &[u8], out: &mut Vec<Value>) {
+    let is_number = token.first().is_some_and(|c| c.is_ascii_digit() || matches!(c, b'-' | b'.'));
+    let statement = |at: &usize| matches!(token.get(*at..), Some([b'\n', c, ..]) if !c.is_ascii_whitespace());
+    match (0..token.len()).find(statement).filter(|_| is_number) {
+        Some(end) => {
+            out.push(Value::chars(token.get(..end).unwrap_or_default().trim_ascii_end()));
+            out.push(Value::chars(&b"\n"[..]));
+            push_token(token.get(end + 1..).unwrap_or_default(), out);
+        }
+        None if token.is_empty() => {}
+        None => out.push(Value::chars(token)),
+    }
 }
 
 /// Appends the tokens of what separates others: each blank and line end is its own, a comment begins at the blank before it. Editors split

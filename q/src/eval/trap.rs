@@ -43,7 +43,7 @@ fn trapped(context: &mut Context, mut a: Vec<Value>, trap: &str, spread: bool) -
     let (Some(handler), Some(argument), Some(f)) = (a.pop(), a.pop(), a.pop()) else { return Err(type_error()) };
     let arguments = if spread { argument.items() } else { vec![argument] };
     context.trapping(|context| context.apply(&f, arguments)).or_else(|error| {
-        if crate::runtime::host::is_limit(&error) {
+        if context.is_ended_by(&error) {
             return Err(error);
         }
         let places = way(context, &error, trap);

@@ -329,6 +329,11 @@ impl Context<'_> {
             self.was_assigned(&assign.target, &path)?;
             return Ok(result);
         }
+        let change = (&path[..], assign.through.as_ref(), &value);
+        if let Some(item) = self.change_in_place(&assign.target.kind, change, frame) {
+            self.was_assigned(&assign.target, &path)?;
+            return Ok(if assign.through.is_some() { item } else { value });
+        }
         let shared = match assign.target.kind {
             Kind::Global(name) if frame.is_owners => self.host.global_to_change(name),
             _ => None,

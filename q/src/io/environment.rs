@@ -234,17 +234,17 @@ pub(crate) fn gtime(context: &mut Context, x: Value) -> Result {
     shifted(context, &x, crate::runtime::op::Op::Arithmetic(columns::kernel::zip::Arithmetic::Subtract))
 }
 
-/// `.Q.w x`: memory statistics by name; those of `\w` and `\w 0`, but `wmax` is what this evaluation may use.
+/// `.Q.w x`: memory statistics by name: those of `\w` and `\w 0`.
 pub(crate) fn q_w(context: &mut Context, _: Value) -> Result {
-    let used = context.host.used_bytes();
-    let limit = i64::try_from(context.allowance.limits().memory_bytes).unwrap_or(i64::MAX);
+    let [used, peak] = context.host.used_bytes();
+    let limit = context.host.setting(Setting::Workspace);
     let physical = i64::try_from(columns::sys::memory::Sources::default().memory().map_or(0, |m| m.total_bytes));
     let physical = physical.unwrap_or(i64::MAX);
     let usage = symbol::usage();
     let (symbols, bytes) = (usage.symbols, usage.bytes());
     let names = ["used", "heap", "peak", "wmax", "mmap", "mphy", "syms", "symw"].map(crate::syntax::prims::name);
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let values = vec![used, used, used, limit, 0, physical, signed(symbols), signed(bytes)];
+    let values = vec![used, used, peak, limit, 0, physical, signed(symbols), signed(bytes)];
     Ok(Value::dict(Value::symbols(Vec::<Sym>::from(names)), Value::longs(values)))
 }
 

@@ -204,12 +204,15 @@ fn timed(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     Ok(Value::longs(vec![ms, columns::sys::allocated::peak_bytes().saturating_sub(before).max(0)]))
 }
 
-/// `\l file`: runs a script or loads a directory.
+/// `\l file`: runs a script, loads a directory, or assigns the value in a file to the global of its name.
 pub(crate) fn load(context: &mut Context, rest: &[u8]) -> Result {
     let path = paths::sought(context, files::path(context, &Value::chars(rest))?);
     if path.is_dir() {
         let manner = files::database::Manner { enters: true, runs_scripts: true };
         return files::database::load(context, &path, &manner);
+    }
+    if files::is_value(&path) {
+        return files::load_file(context, &path).map(|_| Value::Null);
     }
     context.enter()?;
     let source = files::script(&path)?;

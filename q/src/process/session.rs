@@ -5,6 +5,7 @@ mod debugging;
 mod deferred;
 mod nested;
 mod outside;
+mod refreshed;
 
 use crate::io::handles;
 use crate::io::handles::{Connector, Handles, Peer};
@@ -226,6 +227,7 @@ impl Session {
     /// The error of the line, which is not printed.
     pub fn line(&mut self, line: &[u8]) -> Result<(), QError> {
         let limits = self.own_limits();
+        self.refresh_tables();
         self.begin();
         if let Some(handler) = self.input_handler()
             && !line.trim_ascii().starts_with(b"\\")

@@ -107,16 +107,16 @@ fn size(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     Ok(Value::Null)
 }
 
-/// `\w`: memory used, heap, peak, limit, mapped, physical, in bytes. Used, heap and peak are all what the host counts
+/// `\w`: memory used, heap, peak, limit, mapped, physical, in bytes. Used and heap are both what the host counts
 /// ([`crate::runtime::host::Host::used_bytes`]); mapped is 0.
 /// `\w 0`: number of symbols and their bytes. `\w n`: raises the limit, in MB, if the process has one.
 fn memory(context: &mut Context, given: Option<i64>) -> Result {
     let limit = context.host.setting(Setting::Workspace);
     match given {
         None => {
-            let used = context.host.used_bytes();
+            let [used, peak] = context.host.used_bytes();
             let machine = columns::sys::memory::Sources::default().memory().map_or(0, |m| m.total_bytes);
-            Ok(Value::longs(vec![used, used, used, limit, 0, i64::try_from(machine).unwrap_or(i64::MAX)]))
+            Ok(Value::longs(vec![used, used, peak, limit, 0, i64::try_from(machine).unwrap_or(i64::MAX)]))
         }
         Some(0 | 1) => {
             let usage = columns::table::symbol::usage();

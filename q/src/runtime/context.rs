@@ -1,7 +1,7 @@
 //! State of one evaluation: its host, its limits, and the tables whose columns are names.
 
 use crate::runtime::error::{Origin, QError};
-use crate::runtime::host::Host;
+use crate::runtime::host::{Host, is_limit};
 use crate::runtime::limits::{Allowance, Limits, Watch};
 use crate::runtime::registers::Registers;
 use crate::runtime::scope::Scope;
@@ -169,6 +169,11 @@ impl<'h> Context<'h> {
     /// As [`Context::tick`], but checks the limits now.
     pub fn check(&self) -> Result<(), QError> {
         self.allowance.check()
+    }
+
+    /// Whether a trap must not catch this error, because a limit has ended the evaluation. Memory that was refused and is free again ends nothing.
+    pub(crate) fn is_ended_by(&self, error: &QError) -> bool {
+        is_limit(error) && (*error.name != *b"wsfull" || self.check().is_err())
     }
 
     /// Checks that `items` of `width_bytes` each fit the memory limit.

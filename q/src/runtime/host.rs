@@ -223,9 +223,9 @@ pub trait Host {
         false
     }
 
-    /// Bytes that the process's data use, for `\w` and `.Q.w`: here what the evaluating thread holds.
-    fn used_bytes(&self) -> i64 {
-        columns::sys::allocated::thread_bytes().max(0)
+    /// Bytes that the process's data use, and their peak, for `\w` and `.Q.w`.
+    fn used_bytes(&self) -> [i64; 2] {
+        columns::sys::allocated::process_bytes()
     }
 
     /// The command line without the language's options: `.z.x`.
@@ -456,8 +456,8 @@ pub trait Host {
 /// Signals that only the owner's thread can run the expression, see [`Host`]. Never leaves the process.
 pub const NEEDS_OWNER: QError = QError::named("needs owner");
 
-/// Whether a trap must not catch this error, because a limit of the evaluation has ended it. Limits use string constants. An undefined variable
-/// `stop`, `'wsfull` in a function and an error from another process have the same names in owned strings, and traps catch them.
+/// Whether this is the error of a limit of the evaluation. Limits use string constants. An undefined variable `stop`,
+/// `'wsfull` in a function and an error from another process have the same names in owned strings.
 pub(crate) fn is_limit(error: &QError) -> bool {
     matches!(error.name, Cow::Borrowed(b"stop" | b"wsfull")) || *error == NEEDS_OWNER
 }
@@ -509,7 +509,7 @@ macro_rules! reads_of_host {
             self.host.caller()
         }
 
-        fn used_bytes(&self) -> i64 {
+        fn used_bytes(&self) -> [i64; 2] {
             self.host.used_bytes()
         }
 

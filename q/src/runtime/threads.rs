@@ -122,6 +122,7 @@ impl Inherited {
             Some(sum) => allocated::shown_in(sum, body),
             None => body(),
         };
+        allocated::tell_all();
         (result, allocated::thread_bytes().saturating_sub(before))
     }
 }

@@ -209,6 +209,7 @@ fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Ame
     if let (Value::Dict(d), false) = (&x, rest.is_empty())
         && let first @ Value::Dict(_) = d.values.at(0)
         && !matches!(old, Value::Dict(_))
+        && position(d, at)?.is_none()
     {
         old = first.cut(0, 0);
     }

@@ -69,11 +69,6 @@ fn add(x: &mut Value, new: &Fitting, replace: bool) -> Done {
     }
 }
 
-/// Whether an empty list with an attribute keeps it: else what is appended decides the type.
-fn keeps_attribute(v: &Vector, y: &Value) -> bool {
-    v.attr != Attr::None && y.count() > 0 && v.items.type_number() == y.type_number().abs()
-}
-
 /// The empty list: joined to a dictionary or a table it adds nothing.
 fn is_nothing(y: &Value) -> bool {
     matches!(y, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
@@ -102,7 +97,7 @@ pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
             let new = crate::verbs::enums::enumerate(context, *domain, y)?;
             join(context, x, new)
         }
-        Value::Vector(v) if (!v.is_empty() || keeps_attribute(v, &y)) && !matches!(v.items, Items::List(_)) => {
+        Value::Vector(v) if !matches!(v.items, Items::List(_)) => {
             let y = y.plain();
             if v.items.type_number() != y.type_number().abs() && y.count() > 0 {
                 return Err(type_error());

@@ -285,7 +285,7 @@ fn pick(keys: &Table, values: &Table, column: Sym, rows: &[i64], key: &Value) ->
 
 /// `fkeys t`: foreign key columns and their tables.
 pub(crate) fn fkeys(context: &mut Context, x: Value) -> Result {
-    let (t, _) = crate::verbs::tables::flat(context, &x)?;
+    let (t, _) = crate::verbs::tables::schema(context, &x)?;
     let (mut names, mut domains) = (Vec::new(), Vec::new());
     for (name, column) in t.names.iter().zip(&t.columns) {
         if let Some(domain) = foreign(context, &column.items) {

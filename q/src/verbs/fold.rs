@@ -48,20 +48,23 @@ pub(crate) fn identity(f: &Value) -> Option<Value> {
     })
 }
 
-/// Result of folding an empty list.
-pub(crate) fn fold_identity(f: &Value, y: &Value) -> Value {
-    match name_of(f) {
-        Some("+") => Value::Long(0),
-        Some("*") => Value::Long(1),
+/// Result of folding an empty list. Of a vector of numbers it has their type, as `sum`, `prd`, `min` and `max` do, which are these folds.
+pub(crate) fn fold_identity(context: &mut Context, f: &Value, y: &Value) -> Evaluated {
+    let is_vector = matches!(y, Value::Vector(v) if !matches!(v.items, Items::List(_)));
+    let is_summed = is_vector && !matches!(y, Value::Vector(v) if matches!(v.items, Items::Sym(_) | Items::Char(_)));
+    Ok(match name_of(f) {
+        Some("+") if is_summed => return stats::sum(context, y.clone()),
+        Some("*") if is_summed => return stats::prd(context, y.clone()),
+        Some("&") if is_summed => return stats::min(context, y.clone()),
+        Some("|") if is_summed => return stats::max(context, y.clone()),
         Some(",") => y.clone(),
-        Some("&") => Value::Long(i64::MAX),
-        Some("|") => Value::Long(-i64::MAX),
-        Some(_) => match y {
-            Value::Vector(v) if !matches!(v.items, Items::List(_)) => v.items.missing(),
+        Some(name) => match (identity(f), y) {
+            (Some(neutral), _) if matches!(name, "+" | "*" | "&" | "|") => neutral,
+            (_, Value::Vector(v)) if is_vector => v.items.missing(),
             _ => Value::empty(),
         },
         None => Value::empty(),
-    }
+    })
 }
 
 /// Folds simple vectors by their kernels.

@@ -20,7 +20,11 @@ pub(crate) fn roll(context: &mut Context, x: &Value, y: Value) -> Result {
     let mut n = x.as_long().ok_or_else(type_error)?;
     if n == i64::MIN {
         // `0N?x` is a permutation.
-        let all = if y.is_scalar() { y.as_long().ok_or_else(type_error)? } else { y.count() as i64 };
+        let all = match &y {
+            Value::Short(_) | Value::Int(_) | Value::Long(_) => y.as_long().ok_or_else(type_error)?,
+            atom if atom.is_scalar() => return Err(type_error()),
+            list => list.count() as i64,
+        };
         n = all.max(0).wrapping_neg();
     }
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;

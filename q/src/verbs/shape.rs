@@ -351,8 +351,13 @@ pub(crate) fn cross(context: &mut Context, x: Value, y: Value) -> Result {
     if let (Value::Table(x), Value::Table(y)) = (&x, &y) {
         let mut out = (**x).clone();
         for (name, column) in y.names.iter().zip(&y.columns) {
-            out.names.push(*name);
-            out.columns.push(column.clone());
+            match out.names.iter().position(|n| n == name) {
+                Some(at) => out.columns.splice(at..=at, [column.clone()]).for_each(drop),
+                None => {
+                    out.names.push(*name);
+                    out.columns.push(column.clone());
+                }
+            }
         }
         return Ok(Value::table(out));
     }

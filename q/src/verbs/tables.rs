@@ -134,7 +134,7 @@ pub(crate) fn cols(context: &mut Context, x: Value) -> Result {
 }
 
 /// As [`flat`]; of a table on disk its columns with at most one row.
-fn schema(context: &mut Context, x: &Value) -> std::result::Result<(Arc<Table>, usize), QError> {
+pub(crate) fn schema(context: &mut Context, x: &Value) -> std::result::Result<(Arc<Table>, usize), QError> {
     match context.schema_on_disk(x)? {
         Some(table) => Ok((Arc::new(table), 0)),
         None => flat(context, x),
@@ -170,12 +170,12 @@ pub(crate) fn key(context: &mut Context, x: Value) -> Result {
             if written == b"." {
                 return Ok(Value::symbols(context.host.names(Sym::NULL)));
             }
-            let (name, written) = (&crate::syntax::resolve::qualify(*name, context.host.namespace())?, written);
-            let global = written.strip_prefix(b"..").unwrap_or(b"");
-            if !global.is_empty() {
-                let known = context.host.global(crate::runtime::values::symbol(global)?).is_some();
-                return Ok(if known { x } else { Value::empty() });
-            }
+            // `..name` is `name` in the root, whatever the namespace.
+            let of_root = written.strip_prefix(b"..").filter(|global| !global.is_empty());
+            let name = &match of_root {
+                Some(global) => crate::runtime::values::symbol(global)?,
+                None => crate::syntax::resolve::qualify(*name, context.host.namespace())?,
+            };
             if let Some(Value::Dict(d)) = context.namespace(*name) {
                 let large = context.host.large_names(*name);
                 return Ok(match d.keys.as_symbols() {

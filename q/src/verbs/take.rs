@@ -26,10 +26,13 @@ pub(crate) fn take(context: &mut Context, x: Value, y: Value) -> Result {
             Ok(Value::table(Table::new(names.to_vec(), columns?)))
         }
         (Value::Table(keys), Value::Dict(d)) if d.keyed().is_some() => {
-            let own = d.keyed().ok_or_else(type_error)?.0;
+            // As of a dictionary: the values of a key that is not there are null.
+            let (own, values) = d.keyed().ok_or_else(type_error)?;
             let rows = crate::verbs::find::table_positions(context, own, keys)?;
-            let found: Vec<i64> = rows.into_iter().filter(|r| (*r as usize) < own.count()).collect();
-            Ok(y.gather(&found))
+            let columns: std::result::Result<Vec<Vector>, QError> =
+                own.names.iter().map(|n| index::column(keys, *n).cloned()).collect();
+            let keys = Table::new(own.names.clone(), columns?);
+            Ok(Value::dict(Value::table(keys), Value::table(values.rows(&rows))))
         }
         (Value::Table(_), Value::Dict(_)) => Err(type_error()),
         (_, Value::Dict(_)) if !matches!(x, Value::Long(_) | Value::Int(_) | Value::Short(_)) => {
@@ -50,15 +53,18 @@ fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
     // A null dimension is maximal.
     let n = if n == i64::MIN { i64::try_from(list_count(y)).unwrap_or(i64::MAX) } else { n };
     let size = usize::try_from(n.unsigned_abs()).map_err(|_| QError::named("limit"))?;
+    if y.is_scalar() {
+        let item = y.to_items();
+        context.reserve_items(size, item.held_bytes())?;
+        return Ok(item.filled(size).into());
+    }
     let wide = match y {
         Value::Vector(v) => v.items.held_bytes().checked_div(v.len()).unwrap_or(8),
         _ => size_of::<Value>(),
     };
-    if size > y.count() || y.is_scalar() {
+    if size > y.count() {
+        // The items, and the numbers of the rows that they are.
         context.reserve_items(size, wide.saturating_add(8))?;
-    }
-    if y.is_scalar() {
-        return Ok(y.to_items().filled(size).into());
     }
     let count = y.count();
     if let Value::Dict(d) = y {

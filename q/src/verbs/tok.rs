@@ -52,7 +52,7 @@ pub(crate) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
                 f if f.bytes().all(|c| time::is_digit(c) || matches!(c, b'.' | b'e' | b'E' | b'-' | b'+')) => {
                     f.parse().ok()
                 }
-                _ => None,
+                f => fraction(f),
             });
             match f {
                 Some(f) if t == types::REAL => Value::Real(f as f32),
@@ -82,6 +82,20 @@ pub(crate) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
         }
         _ => parse_temporal(t, trimmed).unwrap_or_else(null),
     })
+}
+
+/// A number with a fraction, as bonds are quoted: `1 3/4`, `3/4`.
+fn fraction(text: &str) -> Option<f64> {
+    let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (whole, fraction) = text.split_once(' ').unwrap_or(("0", text));
+    let (numerator, denominator) = fraction.split_once('/')?;
+    let number = |digits: &str| {
+        let is_number = !digits.is_empty() && digits.bytes().all(time::is_digit);
+        is_number.then(|| digits.parse::<f64>().ok()).flatten()
+    };
+    let denominator = number(denominator).filter(|d| *d > 0.0)?;
+    let value = number(whole)? + number(numerator)? / denominator;
+    Some(if is_negative { -value } else { value })
 }
 
 /// Unix seconds of 9 to 11 digits, with up to 9 digits of a fraction, as nanoseconds from 2000.01.01.

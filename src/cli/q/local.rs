@@ -479,6 +479,7 @@ impl Console {
     /// Calls a handler whose result is not used.
     pub(super) fn call(&self, session: &mut Session, handler: &Value, argument: Value) {
         let limits = session.limits();
+        session.refresh_tables();
         session.begin();
         let result = signals::evaluating(|| apply(session, handler, &[argument], &limits));
         self.failed(session, result.map(drop));

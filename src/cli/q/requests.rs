@@ -68,6 +68,7 @@ impl Console {
         let mut limits = session.limits();
         (limits.deadline, limits.cancel) = (session.client_deadline(), gone);
         let handle = caller.handle;
+        session.refresh_tables();
         session.set_caller(caller);
         if is_client && !self.trusts_clients {
             session.serve_caller();
@@ -94,6 +95,7 @@ impl Console {
                 }
                 limits.cancel = Some(inbox.gone().clone());
             }
+            session.refresh_tables();
             session.begin_message(kind == MessageKind::Sync);
             let received = limits.within(|| handlers::decoded(&body, endian, limits.message_depth));
             let is_malformed = matches!(&received, Err(error) if error.name.as_ref() == b"badmsg");

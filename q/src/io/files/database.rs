@@ -1,7 +1,7 @@
 //! Databases on disk: loading with `\l`, partitions and segments, and access to tables that stay on disk.
 
 use super::folder::{Part, splayed_of};
-use super::{kept, refused, splayed};
+use super::{kept, loaded, refused, splayed};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::paths::is_path;
@@ -92,8 +92,7 @@ pub(crate) struct Manner {
 pub(crate) fn load(context: &mut Context, path: &Path, manner: &Manner) -> Result {
     if path.join(".d").exists() {
         let table = symbol(file_name(path))?;
-        let value = kept::get(context, path)?;
-        context.set_global(table, value)?;
+        loaded::load(context, table, path)?;
         return Ok(Value::Sym(table));
     }
     let root = if manner.enters && context.host.caller().may_use_system() {
@@ -118,8 +117,7 @@ pub(crate) fn load(context: &mut Context, path: &Path, manner: &Manner) -> Resul
         }
     }
     for entry in found.iter().filter(|e| e.join(".d").exists()) {
-        let value = kept::get(context, entry)?;
-        context.set_global(symbol(file_name(entry))?, value)?;
+        loaded::load(context, symbol(file_name(entry))?, entry)?;
     }
     partitioned(context, &root)?;
     if manner.runs_scripts {

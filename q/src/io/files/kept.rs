@@ -8,7 +8,7 @@ use super::{column_names, lines, name_path, path, plain_symbols, refused, remove
 use crate::io::{own_messages, wire};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::host::NEEDS_OWNER;
+use crate::runtime::host::{Made, NEEDS_OWNER};
 use crate::runtime::settings;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
@@ -102,11 +102,34 @@ fn check_names(names: &[Sym]) -> std::result::Result<(), QError> {
     }
 }
 
+/// The values in a directory that is no splayed table, by file name.
+fn values_in(context: &mut Context, folder: &Path) -> Result {
+    context.enter()?;
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    let found = std::fs::read_dir(folder).map_err(|e| refused(folder, &e))?;
+    let mut entries: Vec<_> = found.flatten().map(|e| e.path()).collect();
+    entries.sort();
+    // Files beside that of a list are part of it.
+    let is_beside = |entry: &Path| entry.as_os_str().as_encoded_bytes().ends_with(b"#");
+    entries.retain(|entry| !is_beside(entry) && !super::unfinished::is_own(entry.file_name().unwrap_or_default()));
+    for entry in entries {
+        context.tick()?;
+        let name = entry.file_name().unwrap_or_default().as_encoded_bytes();
+        names.push(intern(name).map_err(QError::from)?);
+        values.push(get(context, &entry)?);
+    }
+    Ok(Value::dict(Value::symbols(names), Value::collapse(values)))
+}
+
+/// The value in a file, the splayed table in a directory, or the dictionary of the values in another directory.
 pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
     // The path may be that of a file within a directory or a database.
     super::reach::check(context, path)?;
     if !path.is_dir() {
         return read(context, path);
+    }
+    if !path.join(".d").exists() {
+        return values_in(context, path);
     }
     let names = column_names(context, path)?;
     let mut columns: Vec<Vector> = Vec::with_capacity(names.len());
@@ -177,45 +200,33 @@ pub(crate) fn save(context: &mut Context, x: Value) -> Result {
     let file = path(context, &x)?;
     let (name, ending) = stem(&file)?;
     let value = context.global(name)?;
-    let as_lines = |context: &mut Context, function: &str| -> Result {
-        let f = context.global(crate::syntax::prims::name(function))?;
-        context.call1(&f, value.clone())
-    };
-    let lines = match &ending[..] {
-        b"csv" => as_lines(context, ".h.cd")?,
-        b"txt" => as_lines(context, ".h.td")?,
-        b"xml" => as_lines(context, ".h.xd")?,
-        b"xls" => as_lines(context, ".h.ed")?,
-        _ => {
-            set(context, &file, &value, &Manner::Usual)?;
-            return file_symbol(&x, b"");
-        }
-    };
+    // The functions that turn a table into text, by extension.
+    let kinds = context.global(crate::syntax::prims::name(".h.tx"))?;
+    let ending = intern(&ending).map_err(QError::from)?;
+    let is_text = matches!(&kinds, Value::Dict(d) if d.keys.as_symbols().unwrap_or_default().contains(&ending));
+    if ending == Sym::NULL || !is_text {
+        set(context, &file, &value, &Manner::Usual)?;
+        return file_symbol(&x, b"");
+    }
+    let f = crate::verbs::index::one(context, &kinds, &Value::Sym(ending))?;
+    let lines = context.call1(&f, value)?;
     super::write_lines(context, &file_symbol(&x, b"")?, &lines)
 }
 
-/// `load x`: loads a file, or a directory of files as a dictionary, into the global of its name.
+/// `load x`: loads a file or a directory into the global of its name.
 pub(crate) fn load_name(context: &mut Context, x: Value) -> Result {
     if let Value::Vector(_) = x {
         return crate::verbs::map::map(context, &x, load_name);
     }
     let file = path(context, &x)?;
-    let (name, _) = stem(&file)?;
-    let value = if file.is_dir() && !file.join(".d").exists() {
-        let (mut names, mut values) = (Vec::new(), Vec::new());
-        let mut entries: Vec<_> =
-            std::fs::read_dir(&file).map_err(|e| refused(&file, &e))?.flatten().map(|e| e.path()).collect();
-        entries.sort();
-        entries.retain(|entry| !super::unfinished::is_own(entry.file_name().unwrap_or_default()));
-        // Files beside that of a list are part of it.
-        for entry in entries.into_iter().filter(|entry| !entry.as_os_str().as_encoded_bytes().ends_with(b"#")) {
-            names.push(stem(&entry)?.0);
-            values.push(get(context, &entry)?);
-        }
-        Value::dict(Value::symbols(names), Value::list(values))
-    } else {
-        get(context, &file)?
-    };
+    load_file(context, &file)
+}
+
+/// Assigns the value in a file to the global of its name.
+pub(crate) fn load_file(context: &mut Context, file: &Path) -> Result {
+    let (name, _) = stem(file)?;
+    let value = get(context, file)?;
+    context.host.makes_code(Made::Value(&value))?;
     context.set_global(name, value)?;
     Ok(Value::Sym(name))
 }
@@ -238,10 +249,7 @@ pub(crate) fn rload(context: &mut Context, x: Value) -> Result {
         return crate::verbs::map::map(context, &x, rload);
     }
     let file = path(context, &x)?;
-    let (name, _) = stem(&file)?;
-    let value = get(context, &file)?;
-    context.set_global(name, value)?;
-    Ok(Value::Sym(name))
+    load_file(context, &file)
 }
 
 /// `x dsave y`: writes tables by name, splayed under a directory, with symbols enumerated over its `sym`, and the first column with

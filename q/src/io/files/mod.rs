@@ -17,6 +17,7 @@ mod kept;
 mod layout;
 mod lists;
 mod load;
+pub(crate) mod loaded;
 mod mapped;
 mod mapper;
 pub(crate) mod reach;
@@ -44,7 +45,8 @@ pub(crate) use database::table_of;
 pub(crate) use delimited::delimited;
 pub(crate) use domain::extend_domain;
 pub(crate) use gzip::gz;
-pub(crate) use kept::{dsave, load_name, replay, rload, rsave, save, script};
+pub(crate) use head::is_value;
+pub(crate) use kept::{dsave, load_file, load_name, replay, rload, rsave, save, script};
 pub(crate) use load::binary;
 
 /// The operating system's error, prefixed with the path.
@@ -182,7 +184,8 @@ fn each_line(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.into_iter().flatten().map(|l| l.strip_suffix(b"\r").unwrap_or(l))
 }
 
-/// `read0 x`: lines of a file or of a part of one; `read0 0` reads a line of standard input.
+/// `read0 x`: lines of a file, of a part of one or of a named pipe: `read0 handle`; `read0(handle;n)` are characters. `read0 0` reads a line of standard
+/// input.
 pub(crate) fn read0(context: &mut Context, x: Value) -> Result {
     check(context)?;
     // Standard input belongs to the console: a remote caller must not read it.
@@ -191,23 +194,38 @@ pub(crate) fn read0(context: &mut Context, x: Value) -> Result {
         std::io::stdin().read_line(&mut line).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         return Ok(Value::chars(line.trim_end_matches(['\n', '\r']).as_bytes()));
     }
-    let bytes = bytes_of(context, &x)?;
-    Ok(Value::list(lines(&bytes).into_iter().map(Value::chars).collect()))
+    if let Some(bytes) = piped(context, &x)? {
+        let Value::Vector(Vector { items: Items::Byte(bytes), .. }) = bytes else { return Err(type_error()) };
+        let bytes = bytes.to_vec();
+        // As in kdb+: characters if their number is given, else lines.
+        return Ok(if x.is_scalar() { lines_of(&bytes) } else { Value::chars(bytes) });
+    }
+    Ok(lines_of(&bytes_of(context, &x)?))
 }
 
-/// `read1 x`: bytes of a file or of a part of one, or of a named pipe: `read1 handle`, `read1(handle;n)`.
-pub(crate) fn read1(context: &mut Context, x: Value) -> Result {
+fn lines_of(bytes: &[u8]) -> Value {
+    Value::list(lines(bytes).into_iter().map(Value::chars).collect())
+}
+
+/// Reads from a named pipe that `x` is the handle of, or `(handle;n)`; `None` if `x` is a file.
+fn piped(context: &mut Context, x: &Value) -> std::result::Result<Option<Value>, QError> {
     let (handle, bytes) = match x.is_scalar() {
         true => (x.as_long(), Some(pipe::READ_BYTES)),
         false if x.count() == 2 => (x.at(0).as_long(), x.at(1).as_long().and_then(|n| usize::try_from(n).ok())),
         false => (None, None),
     };
-    if let (Some(handle), Some(bytes)) = (handle, bytes) {
-        check(context)?;
-        if context.host.caller().remote && !context.host.owns(handle) {
-            return Err(QError::with("access", "the client has not opened the handle"));
-        }
-        return context.host.read_pipe(handle, bytes);
+    let (Some(handle), Some(bytes)) = (handle, bytes) else { return Ok(None) };
+    check(context)?;
+    if context.host.caller().remote && !context.host.owns(handle) {
+        return Err(QError::with("access", "the client has not opened the handle"));
+    }
+    context.host.read_pipe(handle, bytes).map(Some)
+}
+
+/// `read1 x`: bytes of a file or of a part of one, or of a named pipe: `read1 handle`, `read1(handle;n)`.
+pub(crate) fn read1(context: &mut Context, x: Value) -> Result {
+    if let Some(bytes) = piped(context, &x)? {
+        return Ok(bytes);
     }
     Ok(Items::Byte(bytes_of(context, &x)?.into()).into())
 }
@@ -361,6 +379,7 @@ fn remove_beside(file: &std::path::Path, count: usize) -> std::result::Result<()
 pub(crate) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
     let path = path(context, &name)?;
     kept::set(context, &path, y, &kept::Manner::Usual)?;
+    loaded::refresh(context);
     Ok(name)
 }
 
@@ -372,6 +391,7 @@ pub(crate) fn set_changed(context: &mut Context, name: Value, y: &Value) -> Resu
         packing => kept::Manner::All(packing),
     };
     kept::set(context, &path, y, &manner)?;
+    loaded::refresh(context);
     Ok(name)
 }
 
@@ -387,6 +407,7 @@ pub(crate) fn set_packed(context: &mut Context, x: &Value, y: &Value) -> Result 
     };
     let path = path(context, file)?;
     kept::set(context, &path, y, &manner)?;
+    loaded::refresh(context);
     Ok(file.clone())
 }
 
@@ -410,7 +431,10 @@ pub(crate) fn pack_file(context: &mut Context, x: &Value) -> Result {
 /// Appends rows to a splayed table, or items to the file of a list; `false` if the file cannot grow and must be written as a whole.
 pub(crate) fn append(context: &mut Context, name: &Value, rows: &Value) -> std::result::Result<bool, QError> {
     let path = path(context, name)?;
-    if path.is_dir() { grow::append(context, &path, rows) } else { grow::append_items(context, &path, rows) }
+    let is_done =
+        if path.is_dir() { grow::append(context, &path, rows)? } else { grow::append_items(context, &path, rows)? };
+    loaded::refresh(context);
+    Ok(is_done)
 }
 
 /// Returns the value in a file, or the empty list if there is no file.

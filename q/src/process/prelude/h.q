@@ -152,7 +152,7 @@
   $[first r;.h.hy[kind;last r];.h.hn["404 Not Found";`txt;path,": not found"]]}
 / value of HTTP GET until it is set: a page with the value of the text after ?, or a file of the kind before it (csv?, .csv?, trade.csv?); without ? a file of .h.HOME
 .z.ph:{[x]
-  at:count[t]&(t:.h.uh first x)?"?";
+  at:count[t]&(t:.h.uh$[10h=type x;x;first x])?"?";
   kind:`$last"."vs at#t;text:(1+at)_t;
   page:{.h.hp .h.xs each x};
   if[(0<at)&at=count t;:.hq.file[t;kind]];

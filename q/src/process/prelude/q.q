@@ -56,9 +56,12 @@ csv:","
 .Q.ind:{[t;rows]
   if[not 1b~.Q.qp t;'`type];
   ends:0,sums .Q.cn t;
-  at:group ends bin rows;
+  / a value may have partitions in several segments, whose rows follow each other and are numbered each from 0
+  firsts:.Q.pv?.Q.pv;
+  at:group firsts ends bin rows;
   one:{[t;ends;rows;p;at]
     at:rows[at]-ends p;
+    if[not .Q.u;:?[t;enlist(=;.Q.pf;.Q.pv p);0b;()]at];
     r:?[t;((=;.Q.pf;.Q.pv p);(within;`i;(min at;max at)));0b;()];
     r at-min at};
   (raze one[t;ends;rows]'[key at;value at])iasc raze value at}

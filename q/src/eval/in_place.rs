@@ -1,0 +1,75 @@
+//! Assignments through indices that change items where they are.
+
+use crate::runtime::context::Context;
+use crate::runtime::frame::Frame;
+use crate::syntax::ast::Kind;
+use crate::syntax::prims;
+use crate::verbs::above::Evaluate;
+use crate::vm::{self, Edit};
+use columns::table::{Sym, Value};
+
+/// Whether a function is a primitive that only computes: `,` or an atomic one.
+fn computes(f: &Value) -> bool {
+    prims::is_glyph(f, ",") || prims::index_of(f).and_then(prims::atomic_op).is_some()
+}
+
+/// Work on the value of a variable.
+type Work<'a> = &'a mut dyn FnMut(&mut Value);
+
+/// Changes the item at a path of atoms: to `value`, or to `f[item;value]`. Returns the new item; `None` if the general path is needed, with nothing
+/// changed. `at_target` runs a change on the variable's value, if nothing else refers to it.
+fn change_item(
+    context: &mut Context,
+    (path, f, value): (&[Value], Option<&Value>, &Value),
+    at_target: &mut dyn FnMut(&mut Context, Work),
+) -> Option<Value> {
+    if path.is_empty() || !path.iter().all(Value::is_atom) || f.is_some_and(|f| !computes(f)) {
+        return None;
+    }
+    let mut run = |context: &mut Context, change: Edit| {
+        let mut done = None;
+        at_target(context, &mut |x| done = vm::edit(x, path, change));
+        done
+    };
+    let Some(f) = f else { return run(context, Edit::Replace(value)) };
+    let change = if prims::is_glyph(f, ",") { Edit::Join(value) } else { Edit::Apply(f, value) };
+    if let Some(done) = run(context, change) {
+        return Some(done);
+    }
+    let item = run(context, Edit::Read)?;
+    // The general path reports an error with its place.
+    let new = context.call2(f, item, value.clone()).ok()?;
+    run(context, Edit::Replace(&new))
+}
+
+impl Context<'_> {
+    /// [`change_item`] of a local or a global.
+    pub(super) fn change_in_place(
+        &mut self,
+        target: &Kind,
+        change: (&[Value], Option<&Value>, &Value),
+        frame: &mut Frame,
+    ) -> Option<Value> {
+        match *target {
+            Kind::Local(slot) => change_item(self, change, &mut |_, work| {
+                if let Some(Some(x)) = frame.locals.get_mut(usize::from(slot)) {
+                    work(x);
+                }
+            }),
+            Kind::Global(name) => self.change_global_in_place(name, change),
+            _ => None,
+        }
+    }
+
+    /// [`change_item`] of a global.
+    pub(super) fn change_global_in_place(
+        &mut self,
+        name: Sym,
+        change: (&[Value], Option<&Value>, &Value),
+    ) -> Option<Value> {
+        if crate::verbs::enums::is_domain(name) {
+            return None;
+        }
+        change_item(self, change, &mut |context, work| context.host.edit(name, work))
+    }
+}

@@ -1,0 +1,95 @@
+//! Splayed tables that `\l` has loaded: they are read again when their directory has changed.
+
+use super::{kept, name_path};
+use crate::runtime::context::Context;
+use crate::runtime::error::QError;
+use crate::verbs::above::Evaluate;
+use columns::table::{Sym, Table, Value};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Tables that `\l` has assigned to globals.
+static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+
+/// Whether `LOADED` has had entries: most processes load none, and skip the lock.
+static IS_ANY_LOADED: AtomicBool = AtomicBool::new(false);
+
+/// Size, time of the last change and identity of a file: what a write changes.
+type Stamp = Option<(u64, i64, u64, u64)>;
+
+/// A global that has the table of a directory.
+#[derive(Clone)]
+struct Loaded {
+    name: Sym,
+    table: Weak<Table>,
+    folder: PathBuf,
+    stamps: [Stamp; 4],
+}
+
+fn stamp(path: &Path) -> Stamp {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path).ok()?;
+    let changed_ns = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
+    Some((found.len(), changed_ns, found.ino(), found.dev()))
+}
+
+/// Stamps of the directory, of its `.d`, and of its first and last columns. An append changes both columns; a file that is added, removed or replaced
+/// changes the directory.
+fn stamps(folder: &Path, table: &Table) -> [Stamp; 4] {
+    let of = |name: Option<&Sym>| name.and_then(|name| stamp(&name_path(folder, *name)));
+    [stamp(folder), stamp(&folder.join(".d")), of(table.names.first()), of(table.names.last())]
+}
+
+pub(crate) fn is_any_loaded() -> bool {
+    IS_ANY_LOADED.load(Ordering::Relaxed)
+}
+
+/// Assigns the table of a directory to a global. As in kdb+, it shows what is written to the directory afterwards: see [`refresh`].
+///
+/// # Errors
+/// Those of reading and of the assignment.
+pub(super) fn load(context: &mut Context, name: Sym, folder: &Path) -> Result<(), QError> {
+    let folder_now = std::fs::canonicalize(folder).map_err(|e| super::refused(folder, &e))?;
+    // If another process writes meanwhile, the stamps before are not those after, and the table is read again.
+    let before = [stamp(&folder_now), stamp(&folder_now.join(".d"))];
+    let value = kept::get(context, folder)?;
+    let loaded = match &value {
+        Value::Table(table) => {
+            let [_, _, first, last] = stamps(&folder_now, table);
+            let stamps = [before[0], before[1], first, last];
+            Some(Loaded { name, table: Arc::downgrade(table), folder: folder_now, stamps })
+        }
+        _ => None,
+    };
+    context.set_global(name, value)?;
+    if let Some(loaded) = loaded.filter(|_| !context.host.caller().remote) {
+        IS_ANY_LOADED.store(true, Ordering::Relaxed);
+        let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|known| known.table.strong_count() > 0);
+        all.push(loaded);
+    }
+    Ok(())
+}
+
+/// Reads the tables that `\l` has loaded again, if their directories have changed. A global that has another value by now stays as it is, and so does
+/// one whose directory cannot be read.
+pub(crate) fn refresh(context: &mut Context) {
+    if !is_any_loaded() {
+        return;
+    }
+    let all = LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for loaded in all {
+        let Some(table) = loaded.table.upgrade() else { continue };
+        if stamps(&loaded.folder, &table) == loaded.stamps {
+            continue;
+        }
+        let is_same =
+            matches!(context.host.global(loaded.name), Some(Value::Table(held)) if Arc::ptr_eq(&held, &table));
+        drop(table);
+        if is_same {
+            // It stays as it was while the directory cannot be read.
+            drop(load(context, loaded.name, &loaded.folder));
+        }
+    }
+}

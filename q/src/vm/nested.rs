@@ -1,0 +1,188 @@
+//! Updates items of lists, dictionaries and tables in place, at any depth: `x[i]:v`, `x[i;j]op:v`, `x[i],:v`.
+//!
+//! An update that is not made here, because something else refers to a container, because the result could be of another kind or because it
+//! is an error, changes nothing: the general path makes it, which copies what it changes.
+
+use super::in_place::{Change, put};
+use crate::runtime::limits;
+use crate::runtime::scalar::Scalar;
+use crate::syntax::prims;
+use crate::verbs::find;
+use columns::sys::shared::{Held, Nests, Shared};
+use columns::table::{Attr, Dict, Items, Table, Value, Vector};
+use std::sync::Arc;
+
+/// What becomes of an item.
+#[derive(Clone, Copy)]
+pub(crate) enum Edit<'a> {
+    /// Nothing: it is read.
+    Read,
+    Replace(&'a Value),
+    /// `,:`
+    Join(&'a Value),
+    /// An operator with an atom.
+    Apply(&'a Value, &'a Value),
+}
+
+/// Updates or reads the item at a path of one or more atoms. Returns the item afterwards; `None` if the general path is needed.
+pub(crate) fn edit(x: &mut Value, path: &[Value], change: Edit) -> Option<Value> {
+    let (key, rest) = path.split_first()?;
+    if let Edit::Replace(new) | Edit::Join(new) = change
+        && new.depth() > MAX_DEPTH
+    {
+        return None;
+    }
+    match x {
+        Value::Dict(d) => in_dict(d, key, rest, change),
+        Value::Table(t) => in_table(t, key, rest, change),
+        Value::Vector(Vector { attr: Attr::None, items: Items::List(list) }) => {
+            let at = row(key)?;
+            if at >= list.len() || (rest.is_empty() && !stays_list(list, at, change)) {
+                return None;
+            }
+            list.edit_item(at, |item| if rest.is_empty() { in_list(item, change) } else { edit(item, rest, change) })?
+        }
+        Value::Vector(_) if rest.is_empty() => in_vector(x, key, change),
+        _ => None,
+    }
+}
+
+/// Deeper values are left to the general path, which checks their depth.
+const MAX_DEPTH: u16 = 64;
+
+fn row(key: &Value) -> Option<usize> {
+    match key {
+        Value::Long(_) | Value::Int(_) | Value::Short(_) => usize::try_from(key.as_long()?).ok(),
+        _ => None,
+    }
+}
+
+/// Whether a list with another item at `at` is sure to remain a general list: a simple vector has atoms of one type only.
+fn stays_list(list: &Shared<Value>, at: usize, change: Edit) -> bool {
+    let Edit::Replace(new) = change else { return true };
+    let differs = |other: usize| {
+        other != at && list.get(other).is_some_and(|item| !item.is_atom() || item.type_number() != new.type_number())
+    };
+    !new.is_atom() || differs(0) || differs(1) || differs(list.len().saturating_sub(1))
+}
+
+/// Updates an item of a general list.
+fn in_list(item: &mut Value, change: Edit) -> Option<Value> {
+    match change {
+        Edit::Read => {}
+        Edit::Replace(new) => *item = new.clone(),
+        Edit::Join(more) => join(item, more)?,
+        Edit::Apply(f, y) => {
+            let (op, x, y) = (prims::atomic_op(prims::index_of(f)?)?, Scalar::of(item)?, Scalar::of(y)?);
+            let new = super::quick::quick(op, &x, &y)?.value(&[])?;
+            // Of another type it could make the list a simple vector.
+            if new.type_number() != item.type_number() {
+                return None;
+            }
+            *item = new;
+        }
+    }
+    Some(item.clone())
+}
+
+/// Updates an item of a simple vector.
+fn in_vector(x: &mut Value, key: &Value, change: Edit) -> Option<Value> {
+    let at = row(key)?;
+    let done = match change {
+        Edit::Read => Change::Done,
+        Edit::Replace(new) => put(x, Scalar::Long(at as i64), Scalar::of(new)?, None),
+        Edit::Apply(f, y) => {
+            let op = prims::atomic_op(prims::index_of(f)?)?;
+            put(x, Scalar::Long(at as i64), Scalar::of(y)?, Some(op))
+        }
+        Edit::Join(_) => return None,
+    };
+    match x {
+        Value::Vector(v) if done == Change::Done && at < v.len() => Some(v.items.get(at)),
+        _ => None,
+    }
+}
+
+/// `item,:more`
+fn join(item: &mut Value, more: &Value) -> Option<()> {
+    let Value::Vector(Vector { attr: Attr::None, items }) = item else { return None };
+    let is_vector = matches!(more, Value::Vector(_));
+    let fits = match &*items {
+        Items::Enum(..) | Items::Link(..) => false,
+        Items::List(list) => !list.is_empty() || is_vector || more.is_atom(),
+        simple => simple.type_number() == more.type_number().abs(),
+    };
+    if !fits || !(is_vector || more.is_atom()) || more.is_enumerated() {
+        return None;
+    }
+    let more = more.to_items();
+    limits::room(more.held_bytes()).ok()?;
+    let own = std::mem::replace(items, Items::List(Shared::default()));
+    *items = match own {
+        Items::List(list) if list.is_empty() => more,
+        own => own.join(&more),
+    };
+    Some(())
+}
+
+fn in_dict(d: &mut Held<Dict>, key: &Value, rest: &[Value], change: Edit) -> Option<Value> {
+    if d.keyed().is_some() || d.sorted || !key.is_atom() || !matches!(d.keys, Value::Vector(_)) {
+        return None;
+    }
+    let found = find::position(&d.keys, key).ok()?;
+    d.edit(|d| match (found, change) {
+        (Some(at), _) => {
+            let path = [&[Value::Long(i64::try_from(at).ok()?)][..], rest].concat();
+            matches!(d.values, Value::Vector(_)).then(|| edit(&mut d.values, &path, change)).flatten()
+        }
+        (None, Edit::Replace(new)) if rest.is_empty() => add(d, key, new),
+        _ => None,
+    })?
+}
+
+/// Adds a key to a dictionary, where both lists keep their kind.
+fn add(d: &mut Dict, key: &Value, new: &Value) -> Option<Value> {
+    let (Value::Vector(keys), Value::Vector(values)) = (&mut d.keys, &mut d.values) else { return None };
+    let takes = |v: &Vector, item: &Value| match &v.items {
+        _ if v.attr != Attr::None || v.is_empty() => false,
+        Items::List(_) => true,
+        Items::Enum(..) | Items::Link(..) => false,
+        simple => item.is_atom() && item.type_number() == simple.type_number().wrapping_neg(),
+    };
+    let is_list = |v: &Vector| matches!(v.items, Items::List(_));
+    if !takes(keys, key) || !takes(values, new) || is_list(keys) {
+        return None;
+    }
+    let push_to = |v: &mut Vector, item: &Value| {
+        let more = if is_list(v) { Items::List(vec![item.clone()].into()) } else { item.to_items() };
+        let own = std::mem::replace(&mut v.items, Items::List(Shared::default()));
+        v.items = match (own, more) {
+            (Items::List(own), Items::List(more)) => Items::List(own.followed_by(&more)),
+            (own, more) => own.join(&more),
+        };
+    };
+    push_to(keys, key);
+    push_to(values, new);
+    Some(new.clone())
+}
+
+/// A cell of a table: `t[column;row]` and `t[row;column]`.
+fn in_table(t: &mut Arc<Table>, key: &Value, rest: &[Value], change: Edit) -> Option<Value> {
+    let (name, row, rest) = match (key, rest.split_first()?) {
+        (Value::Sym(name), (row, rest)) | (row, (Value::Sym(name), rest)) => (*name, row, rest),
+        _ => return None,
+    };
+    let path = [std::slice::from_ref(row), rest].concat();
+    let t = Arc::get_mut(t)?;
+    let at = t.names.iter().position(|n| *n == name)?;
+    let column = t.columns.get_mut(at)?;
+    let mut held = Value::Vector(std::mem::replace(column, Vector::from(Items::List(Shared::default()))));
+    let done = edit(&mut held, &path, change);
+    if let Value::Vector(back) = held {
+        *column = back;
+    }
+    if done.is_some() && !matches!(change, Edit::Read) {
+        t.sorted = false;
+    }
+    done
+}
