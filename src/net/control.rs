@@ -67,6 +67,8 @@ pub struct Control {
     pub(super) closing: Vec<ConnId>,
     pub(super) inboxes_bytes: usize,
     pub(super) stopping: bool,
+    /// The listeners are to be closed.
+    pub(super) is_deaf: bool,
     pub(super) request: Option<SyncRequest>,
     /// HTTP connections by the deadline at which each is closed unless it progresses.
     pub(super) sessions: BTreeSet<(Instant, ConnId)>,
@@ -106,6 +108,7 @@ impl Control {
             closing: Vec::new(),
             inboxes_bytes: 0,
             stopping: false,
+            is_deaf: false,
             request: None,
             sessions: BTreeSet::new(),
             admitted: Vec::new(),
@@ -388,6 +391,11 @@ impl Control {
     /// Ends the loop after this iteration; send buffers get a short time to empty.
     pub fn stop(&mut self) {
         self.stopping = true;
+    }
+
+    /// Closes the listeners after this iteration; connections stay.
+    pub fn stop_listening(&mut self) {
+        self.is_deaf = true;
     }
 
     /// The peer of an open connection.

@@ -162,6 +162,13 @@ impl Listeners {
         std::mem::take(&mut self.kept)
     }
 
+    /// Closes the sockets: no more connections are accepted.
+    pub(super) fn close(&mut self, registry: &Registry) -> io::Result<()> {
+        self.deregister(registry)?;
+        self.listeners.clear();
+        Ok(())
+    }
+
     /// Undoes [`Listeners::register`].
     pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         for listener in &mut self.listeners {

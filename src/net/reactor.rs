@@ -274,6 +274,9 @@ impl<S: Service> Reactor<S> {
             self.adopt_users();
             self.service.woken(&mut self.control);
         }
+        if std::mem::take(&mut self.control.is_deaf) {
+            self.listeners.close(self.poll.registry())?;
+        }
         self.finish_checks();
         self.finish_diversions();
         self.finish_handshakes();

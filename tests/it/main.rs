@@ -28,6 +28,7 @@ mod node_web;
 mod notify;
 mod oracle;
 mod plan;
+mod q_lasting;
 mod q_outgoing;
 mod q_session;
 mod q_workers;

@@ -51,6 +51,8 @@ enum Command {
     Close(ConnId),
     /// Requests the number of unsent bytes; the response is `None` if the connection is closed.
     Unsent(ConnId, Sender<Option<usize>>),
+    /// The port is closed or another one: the loop ends with its last connection.
+    StopListening,
     Stop,
 }
 
@@ -97,9 +99,17 @@ struct Clients {
     own: Loop,
     commands: Receiver<Command>,
     open: HashMap<ConnId, Connection>,
+    /// The port is closed.
+    is_ending: bool,
 }
 
 impl Clients {
+    fn end_if_idle(&self, ctl: &mut Control) {
+        if self.is_ending && self.open.is_empty() {
+            ctl.stop();
+        }
+    }
+
     fn forward(&self, conn: ConnId, peer: &crate::net::Peer, event: HandlerEvent, respond: Respond) {
         let (by, gone) = (Client::of(peer), peer.gone.clone());
         (self.to_console)(ConnectionEvent::Request { handle: conn.handle(), by, event, respond, gone });
@@ -202,11 +212,12 @@ impl Service for Clients {
         }
     }
 
-    fn closed(&mut self, conn: ConnId, _: &CloseReason, _: &mut Control) {
+    fn closed(&mut self, conn: ConnId, _: &CloseReason, ctl: &mut Control) {
         if let Some(connection) = self.open.remove(&conn) {
             connection.inbox.end(End::Closed);
             (self.to_console)(ConnectionEvent::Received(connection.inbox));
         }
+        self.end_if_idle(ctl);
     }
 
     fn woken(&mut self, ctl: &mut Control) {
@@ -232,6 +243,11 @@ impl Service for Clients {
                 Command::Unsent(conn, to) => {
                     // The receiver is gone if the caller stopped waiting.
                     let _ = to.send(ctl.peer(conn).is_some().then(|| ctl.outbox_bytes(conn)));
+                }
+                Command::StopListening => {
+                    ctl.stop_listening();
+                    self.is_ending = true;
+                    self.end_if_idle(ctl);
                 }
                 Command::Stop => ctl.stop(),
             }
@@ -420,9 +436,10 @@ impl Port {
         Port { to_console, users, sites, tls, handlers, open: None }
     }
 
-    fn close(&mut self) {
+    /// Closes the port with this command.
+    fn close(&mut self, how: Command) {
         let Some(Open { running, socket, .. }) = self.open.take() else { return };
-        running.send(Command::Stop);
+        running.send(how);
         if let Some(path) = socket {
             // The loop may have removed it already.
             let _ = std::fs::remove_file(path);
@@ -434,7 +451,7 @@ impl Door for Port {
     fn listen(&mut self, text: &[u8]) -> Result<(), QError> {
         let text = String::from_utf8_lossy(text);
         if text == "0" {
-            self.close();
+            self.close(Command::StopListening);
             return Ok(());
         }
         let words = |e: &dyn std::fmt::Display| QError::signal(format!("{text}: {e}").into_bytes());
@@ -458,6 +475,7 @@ impl Door for Port {
             own: own.clone(),
             commands: received,
             open: HashMap::new(),
+            is_ending: false,
         };
         let limits = NetLimits::of(&Limits::default());
         let mut reactor = Reactor::new(parts, listeners, Box::new(gate), limits, clients).map_err(|e| words(&e))?;
@@ -471,7 +489,8 @@ impl Door for Port {
             }
         });
         running.map_err(|e| words(&e))?;
-        self.close();
+        // As in kdb+, connections outlive the port.
+        self.close(Command::StopListening);
         self.open = Some(Open { port, running: own, socket });
         Ok(())
     }
@@ -487,6 +506,6 @@ impl Door for Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        self.close();
+        self.close(Command::Stop);
     }
 }

@@ -36,7 +36,12 @@ use std::time::{Duration, Instant};
 pub enum ConsoleEvent {
     Typed(Typed),
     Connection(ConnectionEvent),
+    /// SIGTERM.
+    Terminated,
 }
+
+/// Exit code after SIGTERM: 128 and the number of the signal, as shells count.
+const TERMINATED: i32 = 143;
 
 /// How a session that continues after the end of its input is ended.
 const TO_END: &str = "Ctrl-C or SIGTERM ends it, and so does a last line `exit 0`";
@@ -110,7 +115,8 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     let screen = Screen::default();
     let terminal = std::io::stdin().is_terminal();
     screen.set_notes(Notes::of(terminal, options.start.quiet));
-    signals::watch()?;
+    let to_console = sender.clone();
+    signals::watch(move || drop(to_console.send(ConsoleEvent::Terminated)))?;
     let to_console = sender.clone();
     let received = move |inbox| drop(to_console.send(ConsoleEvent::Connection(ConnectionEvent::Received(inbox))));
     let to_console = sender.clone();
@@ -250,6 +256,12 @@ impl Console {
             Some(ConsoleEvent::Connection(event)) => {
                 self.aside(session, |session| self.connection_event(session, event));
             }
+            Some(ConsoleEvent::Terminated) => {
+                self.aside(session, |session| {
+                    // Its error only stops an evaluation, and none runs.
+                    let _ = session.exit(TERMINATED);
+                });
+            }
         }
         self.send_deferred(session);
     }
@@ -315,6 +327,7 @@ impl Console {
 
     pub(super) fn note_handlers(&self, session: &Session) {
         self.handlers.note(|handler| handler.has_default() || handler.of(session).is_some());
+        signals::note_exit_handler(session.exited().is_none() && handler(session, ".z.exit").is_some());
     }
 
     /// Returns the next event; `None` if the timer is due.

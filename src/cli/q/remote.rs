@@ -60,7 +60,7 @@ enum LineEnd {
 /// The process cannot be reached.
 pub fn run(addresses: Addresses, options: &QOptions) -> Result<i32, CliError> {
     let terminal = std::io::stdin().is_terminal();
-    signals::watch()?;
+    signals::watch(|| {})?;
     let screen = Screen::default();
     screen.set_notes(Notes::of(terminal, options.start.quiet));
     let mut display = Session::new();

@@ -7,13 +7,16 @@ use crate::net::inbox::{Inbox, Message, ReplyOrder};
 use crate::net::{message, remote};
 use crate::q::handlers::{self, Outcome};
 use crate::q::handles::Peer;
-use crate::q::host::{Caller, Grants, Host};
+use crate::q::host::{Caller, Grants, Host, Setting};
 use crate::q::session::Session;
 use crate::q::{Limits, QError, Rules, apply};
 use crate::sys::interrupt::Cancel;
 use crate::table::{Sym, Value, symbol};
 use proto::MessageKind;
 use std::collections::VecDeque;
+
+/// `-e 2`: errors of clients' sync messages are shown at the console as well.
+const SHOWS_ERRORS: i64 = 2;
 
 /// Returns the caller of what a client's connection evaluates.
 fn caller(handle: i32, by: Client, remote: bool) -> Caller {
@@ -120,6 +123,11 @@ impl Console {
             if deferred && (result.is_ok() || !session.undefer(handle)) {
                 self.deferred.borrow_mut().entry(handle).or_default().push_back(answer);
             } else if kind == MessageKind::Sync {
+                if let Err(error) = &result
+                    && session.setting(Setting::ErrorTrap) == SHOWS_ERRORS
+                {
+                    self.failed(session, Err(error.clone()));
+                }
                 let encoded = |value| limits.within(|| remote::encoded(MessageKind::Response, &value));
                 let explains = self.clients.borrow().get(&handle).is_some_and(|(_, dialect)| dialect.explains);
                 let failure = |error: QError| message::failure(&error, explains, &body, endian).to_vec();

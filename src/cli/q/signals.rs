@@ -11,6 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Whether an expression runs: Ctrl-C then stops it, not the process.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
+/// Whether the session has a handler of its end, `.z.exit`.
+static HAS_EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
+
 /// Called by Ctrl-C while [`waiting`] runs.
 static STOP: Mutex<Option<Box<dyn FnMut() + Send>>> = Mutex::new(None);
 
@@ -45,17 +48,23 @@ pub fn pausing<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Notes whether the session has a handler of its end.
+pub fn note_exit_handler(is_set: bool) {
+    HAS_EXIT_HANDLER.store(is_set, Ordering::SeqCst);
+}
+
 /// From now on SIGINT stops a running evaluation; a second SIGINT, or one while no evaluation runs, ends the process, as SIGTERM and
-/// SIGHUP do. The terminal settings are restored.
+/// SIGHUP do. The terminal settings are restored. If `.z.exit` is set, the first SIGTERM stops the running evaluation and calls `end`, which is to
+/// end the session; the next one ends the process.
 ///
 /// # Errors
 /// Those of the system.
-pub fn watch() -> io::Result<()> {
+pub fn watch(end: impl Fn() + Clone + Send + 'static) -> io::Result<()> {
     let found: Option<Termios> = tcgetattr(io::stdin()).ok();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let (mut from_handler, to_watcher) = UnixStream::pair()?;
         signal_hook::low_level::pipe::register(signal, to_watcher)?;
-        let found = found.clone();
+        let (found, end) = (found.clone(), end.clone());
         crate::sys::stack::thread("signals".into()).spawn(move || {
             let mut byte = [0; 1];
             while from_handler.read_exact(&mut byte).is_ok() {
@@ -63,6 +72,13 @@ pub fn watch() -> io::Result<()> {
                     if let Some(end) = &mut *stop() {
                         end();
                     }
+                    continue;
+                }
+                if signal == SIGTERM && HAS_EXIT_HANDLER.swap(false, Ordering::SeqCst) {
+                    if RUNNING.load(Ordering::SeqCst) {
+                        interrupt::ask();
+                    }
+                    end();
                     continue;
                 }
                 if let Some(found) = &found {

@@ -157,6 +157,7 @@
   page:{.h.hp .h.xs each x};
   if[(0<at)&at=count t;:.hq.file[t;kind]];
   if[not count text;:page string tables`.];
-  shown:{[page;kind;x]$[kind in key[.h.tx]except`raw;.h.hy[kind;"\n"sv .h.tx[kind]x];page"\n"vs -1_.Q.s x]};
+  shown:{[page;kind;x]$[kind in key[.h.tx]except`raw;.h.hy[kind;"\n"sv .h.tx[kind]x];page .Q.S[system"C";0;x]]};
   r:@[{[shown;x](1b;shown .h.val x)}[shown[page;kind]];text;{(0b;x)}];
-  $[first r;r 1;.h.he r 1]}
+  / a limit is no fault of the request
+  $[first r;r 1;"wsfull"~r 1;.h.hn["500 Internal Server Error";`txt;"'wsfull\n"];.h.he r 1]}
