@@ -224,3 +224,22 @@ fn a_query_of_the_owners_code_reads_no_namespace_that_a_client_chose() {
     world.line(client(), ".evil.lim:2").expect("assigned");
     assert!(world.line(client(), "system\"d .evil\";.lib.f[]").is_err());
 }
+
+#[test]
+fn functions_that_the_owner_puts_into_a_value_are_the_owners() {
+    for (made, planted) in [
+        ("d:`a`b!(1 2;`x)", "d[`a]:{x+1}"),
+        ("d:(1 2;`x;3)", "d[0]:{x+1}"),
+        ("d:`a`b!((1 2;`x);3)", "d[`a;1]:{x+1}"),
+        ("d:`a`b!(1 2;`x)", ".[`d;enlist`a;:;{x+1}]"),
+        ("d:(1 2;`x)", "d,:enlist{x+1}"),
+        ("d:(1 2;`x)", "d[0],:{x+1}"),
+        ("d:([]a:(1 2;`x))", "d[0;`a]:{x+1}"),
+    ] {
+        let mut world = World::new("planted");
+        world.owner(made).expect("made");
+        world.owner(planted).expect("planted");
+        assert!(world.line(client(), "d:5").is_err(), "{planted}");
+        assert!(world.line(client(), "d[0]:{666}").is_err(), "{planted}");
+    }
+}

@@ -4,7 +4,7 @@
 use super::client::{Client, ClientError, WriteHalf};
 use crate::config::Limit;
 use crate::metrics;
-use crate::sys::{allocated, interrupt, stack};
+use crate::sys::{interrupt, stack};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -184,10 +184,7 @@ impl Outgoing {
             return Ok(());
         }
         let own = Arc::clone(self);
-        let started = stack::thread("outgoing".into()).spawn(move || {
-            own.serve();
-            allocated::tell_all();
-        });
+        let started = stack::thread("outgoing".into()).spawn(move || own.serve());
         queue.is_served = started.is_ok();
         started.map(drop).inspect_err(|_| self.shut(queue)).map_err(ClientError::Io)
     }

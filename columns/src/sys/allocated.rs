@@ -8,25 +8,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 thread_local! {
-    static BYTES: Cell<Held> = const { Cell::new(Held { now: 0, most: 0, told: 0 }) };
+    static BYTES: Cell<Held> = const { Cell::new(Held { now: 0, most: 0 }) };
     static SHOWN: Cell<Option<Shown>> = const { Cell::new(None) };
 }
 
-/// Bytes that a thread holds, their peak since [`start_peak`], and how many of them [`PROCESS_BYTES`] has.
+/// Bytes that a thread holds, and their peak since [`start_peak`].
 #[derive(Clone, Copy)]
 struct Held {
     now: i64,
     most: i64,
-    told: i64,
 }
-
-/// Bytes of all threads, and their peak. Each thread adds its changes in steps of [`TELL_STEP_BYTES`]: memory that one thread allocates and another
-/// frees would make the count of a thread useless for the process.
-static PROCESS_BYTES: AtomicI64 = AtomicI64::new(0);
-static PROCESS_PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
-
-/// Change of a thread's bytes from which on it is added to [`PROCESS_BYTES`].
-const TELL_STEP_BYTES: i64 = 64 << 10;
 
 /// Shared sum to which a thread publishes its heap growth, and its contribution so far.
 #[derive(Clone, Copy)]
@@ -45,39 +36,12 @@ pub struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-#[cold]
-fn tell(bytes: i64) {
-    let all = PROCESS_BYTES.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
-    PROCESS_PEAK_BYTES.fetch_max(all, Ordering::Relaxed);
-}
-
-/// Called at the end of a thread: adds what it has not added yet to the bytes of the process.
-pub fn tell_all() {
-    let _ = BYTES.try_with(|b| {
-        let held = b.get();
-        tell(held.now.wrapping_sub(held.told));
-        b.set(Held { told: held.now, ..held });
-    });
-}
-
-/// Returns the bytes that the process has allocated and not freed, and their peak; other threads may not have told their last 64 KiB each.
-pub fn process_bytes() -> [i64; 2] {
-    let untold = BYTES.try_with(|b| b.get().now.wrapping_sub(b.get().told)).unwrap_or(0);
-    let now = PROCESS_BYTES.load(Ordering::Relaxed).wrapping_add(untold).max(0);
-    [now, PROCESS_PEAK_BYTES.load(Ordering::Relaxed).max(now)]
-}
-
 fn count(bytes: i64) {
     // The cells have no destructor to register; a thread that is ending stops being counted.
     let _ = BYTES.try_with(|b| {
         let held = b.get();
         let now = held.now.wrapping_add(bytes);
-        let mut told = held.told;
-        if now.wrapping_sub(told).abs() >= TELL_STEP_BYTES {
-            tell(now.wrapping_sub(told));
-            told = now;
-        }
-        b.set(Held { now, most: held.most.max(now), told });
+        b.set(Held { now, most: held.most.max(now) });
         let _ = SHOWN.try_with(|shown| {
             if let Some(mut there) = shown.get() {
                 let change = now.wrapping_sub(there.since_bytes).wrapping_sub(there.shown_bytes);
@@ -111,9 +75,8 @@ pub fn shown_sum() -> Option<&'static AtomicI64> {
     SHOWN.get().map(|there| there.sum)
 }
 
-/// Adds to this thread's count the bytes that a finished thread allocated and left to it. That thread has told the process of them.
+/// Adds to this thread's count the bytes that a finished thread allocated and left to it.
 pub fn take_over(bytes: i64) {
-    tell(bytes.wrapping_neg());
     count(bytes);
 }
 
@@ -125,7 +88,7 @@ pub fn thread_bytes() -> i64 {
 /// Restarts peak tracking of this thread. Returns the bytes that it holds now.
 pub fn start_peak() -> i64 {
     let now = thread_bytes();
-    let _ = BYTES.try_with(|held| held.set(Held { most: now, ..held.get() }));
+    let _ = BYTES.try_with(|held| held.set(Held { now, most: now }));
     now
 }
 
@@ -136,10 +99,58 @@ pub fn peak_bytes() -> i64 {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod system {
+    use core::ffi::{c_char, c_int, c_void};
+
     // SAFETY: `malloc_trim` may be called at any time, from any thread, with any argument; it changes no live allocation.
     unsafe extern "C" {
-        pub safe fn malloc_trim(pad_bytes: usize) -> core::ffi::c_int;
+        pub safe fn malloc_trim(pad_bytes: usize) -> c_int;
     }
+
+    unsafe extern "C" {
+        fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
+
+    /// glibc's `struct mallinfo2`, of ten `size_t`.
+    #[repr(C)]
+    struct MallInfo {
+        before: [usize; 4],
+        /// Bytes of blocks with a mapping of their own.
+        mapped_bytes: usize,
+        between: [usize; 2],
+        /// Bytes of other blocks in use, of all arenas.
+        used_bytes: usize,
+        after: [usize; 2],
+    }
+
+    /// Bytes that the process has allocated and not freed. `None` before glibc 2.33, which lacks `mallinfo2`.
+    pub fn in_use_bytes() -> Option<usize> {
+        // SAFETY: a null handle means all loaded libraries, and the name ends with a zero byte.
+        let found = unsafe { dlsym(core::ptr::null_mut(), c"mallinfo2".as_ptr()) };
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: this is the type of glibc's `mallinfo2`, which may be called at any time, from any thread.
+        let mallinfo2 = unsafe { core::mem::transmute::<*mut c_void, extern "C" fn() -> MallInfo>(found) };
+        let info = mallinfo2();
+        Some(info.used_bytes.saturating_add(info.mapped_bytes))
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn in_use_bytes() -> Option<usize> {
+    system::in_use_bytes()
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn in_use_bytes() -> Option<usize> {
+    None
+}
+
+/// Returns the bytes that the process has allocated and not freed, or its resident bytes if the allocator does not tell, and the peak of its resident
+/// bytes. The count of a thread would not do: one thread frees what another has allocated.
+pub fn process_bytes() -> [i64; 2] {
+    let used = in_use_bytes().map_or_else(super::memory::own_bytes, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    [used, super::memory::peak_bytes().max(used)]
 }
 
 /// Minimum time between two allocator trims: a trim blocks the allocator for other threads.
@@ -195,7 +206,7 @@ unsafe impl GlobalAlloc for Counting {
 
 #[cfg(test)]
 mod tests {
-    use super::{GIVE_BACK_EVERY, is_due, shown_in, thread_bytes};
+    use super::{GIVE_BACK_EVERY, is_due, process_bytes, shown_in, thread_bytes};
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::time::{Duration, Instant};
 
@@ -216,6 +227,16 @@ mod tests {
         let after = |time: Duration| is_due(Some(last), last + time);
         assert!(is_due(None, last));
         assert!(!after(Duration::ZERO) && !after(GIVE_BACK_EVERY - Duration::from_nanos(1)) && after(GIVE_BACK_EVERY));
+    }
+
+    #[test]
+    fn memory_of_the_process_counts_whichever_thread_frees_it() {
+        let block = vec![0u8; 64 << 20];
+        let [before, _] = process_bytes();
+        std::thread::spawn(move || drop(block)).join().expect("no panic");
+        let [after, peak] = process_bytes();
+        assert!((32 << 20..96 << 20).contains(&(before - after)), "{before} {after}");
+        assert!(peak >= after);
     }
 
     #[test]

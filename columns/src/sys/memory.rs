@@ -150,6 +150,14 @@ impl Sources {
     }
 }
 
+/// Most resident bytes that this process has had, file pages included; 0 where the system does not tell.
+pub fn peak_bytes() -> i64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|peak| peak.split_ascii_whitespace().next()).and_then(|kib| kib.parse::<i64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
 /// Resident bytes of this process without file pages, as q programs read them; 0 where the system does not tell.
 pub fn own_bytes() -> i64 {
     Sources::default().own_bytes().map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX))
@@ -273,5 +281,6 @@ mod tests {
         let sources = Sources::default();
         assert!(sources.memory().expect("figures").total_bytes > 0);
         assert!(sources.own_bytes().expect("figures") > 0);
+        assert!(peak_bytes() > 0);
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::frame::Frame;
+use crate::runtime::guard::is_owned_code;
 use crate::syntax::ast::Kind;
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
+use crate::verbs::{find, index};
 use crate::vm::{self, Edit};
 use columns::table::{Sym, Value};
 
@@ -17,7 +19,7 @@ fn computes(f: &Value) -> bool {
 type Work<'a> = &'a mut dyn FnMut(&mut Value);
 
 /// Changes the item at a path of atoms: to `value`, or to `f[item;value]`. Returns the new item; `None` if the general path is needed, with nothing
-/// changed. `at_target` runs a change on the variable's value, if nothing else refers to it.
+/// changed. `at_target` gives a piece of work the variable's value, where it is.
 fn change_item(
     context: &mut Context,
     (path, f, value): (&[Value], Option<&Value>, &Value),
@@ -67,9 +69,27 @@ impl Context<'_> {
         name: Sym,
         change: (&[Value], Option<&Value>, &Value),
     ) -> Option<Value> {
-        if crate::verbs::enums::is_domain(name) {
+        if change.0.is_empty() || crate::verbs::enums::is_domain(name) || is_owned_code(change.2) {
             return None;
         }
-        change_item(self, change, &mut |context, work| context.host.edit(name, work))
+        let at_global = &mut |context: &mut Context, work: Work| context.host.edit(name, work);
+        if let Some(done) = change_item(self, change, at_global) {
+            return Some(done);
+        }
+        let new = self.first_item(name, change)?;
+        change_item(self, (change.0, None, &new), at_global)
+    }
+
+    /// The item that `d[key],:value` makes of a key that a global dictionary does not have.
+    fn first_item(&mut self, name: Sym, (path, f, value): (&[Value], Option<&Value>, &Value)) -> Option<Value> {
+        let (f, [key]) = (f.filter(|f| prims::is_glyph(f, ","))?, path) else { return None };
+        let held = self.host.global(name)?;
+        let Value::Dict(d) = &held else { return None };
+        if d.keyed().is_some() || !key.is_atom() || find::position(&d.keys, key).ok()?.is_some() {
+            return None;
+        }
+        let old = index::one(self, &held, key).ok()?;
+        drop(held);
+        self.call2(f, old, value.clone()).ok()
     }
 }

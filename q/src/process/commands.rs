@@ -73,7 +73,7 @@ pub(crate) fn command(context: &mut Context, line: &[u8]) -> Result {
         b"s" => threads(context, rest),
         b"r" if rest.contains(&b' ') => rename(context, rest),
         b"1" | b"2" if !rest.is_empty() => redirect(context, word, rest),
-        b"" => Ok(Value::Null),
+        b"" if line.is_empty() => Ok(Value::Null),
         // `\\` exits; the rest of the line is a comment.
         b"\\" => {
             if context.host.caller().remote {

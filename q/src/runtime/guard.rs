@@ -100,10 +100,9 @@ impl Authors {
 
     /// Records the author of a newly assigned value.
     pub fn note(&mut self, name: Sym, value: &Value, asking: &Asking) {
-        let mut looks = MAX_OWNED;
         if asking.caller().remote {
             self.owner.remove(&name);
-        } else if holds_code(value, &mut looks) && looks > 0 {
+        } else if is_owned_code(value) {
             self.owner.insert(name);
         } else {
             self.owner.remove(&name);
@@ -214,6 +213,13 @@ impl Authors {
 /// Whether a value is or contains a function; true for one with more items than are searched.
 pub fn is_code(value: &Value) -> bool {
     holds_code(value, &mut { MAX_LOOKS })
+}
+
+/// Whether a value that the owner assigns counts as code, which no client may replace. A change of part of a global must not add such a value
+/// where the global is: only an assignment records it.
+pub(crate) fn is_owned_code(value: &Value) -> bool {
+    let mut looks = MAX_OWNED;
+    holds_code(value, &mut looks) && looks > 0
 }
 
 /// Whether a value contains a function for which `is_it` holds; true for one with more items than are searched.

@@ -122,7 +122,6 @@ impl Inherited {
             Some(sum) => allocated::shown_in(sum, body),
             None => body(),
         };
-        allocated::tell_all();
         (result, allocated::thread_bytes().saturating_sub(before))
     }
 }

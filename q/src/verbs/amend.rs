@@ -64,7 +64,21 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
             {
                 return Ok(done);
             }
-            // `table[rows;column]`: changes one column.
+            // `table[rows;column]` changes one column, which is taken out of the table meanwhile, so that it is not copied for each row.
+            let x = match (x, rest) {
+                (Value::Table(t), [Value::Sym(name)]) if matches!(keys, Value::Vector(_)) => {
+                    let mut t = Arc::unwrap_or_clone(t);
+                    let at = limits::place(&t.names, *name)?;
+                    let at = at.ok_or_else(|| QError::no_column(columns::table::symbol::text(*name)))?;
+                    let own = t.columns.get_mut(at).ok_or(QError::named("length"))?;
+                    let column = std::mem::replace(own, Vector::from(Items::List(Shared::default())));
+                    let new = deep(context, Value::of_column(column), std::slice::from_ref(keys), change)?;
+                    *own = new.into_vector().ok_or(QError::named("type"))?;
+                    t.sorted = false;
+                    return Ok(Value::Table(Arc::new(t)));
+                }
+                (x, _) => x,
+            };
             let mut x = x;
             let spread = change.value.filter(|v| !v.is_scalar());
             if spread.is_some_and(|v| v.count() != keys.count()) {
@@ -301,7 +315,13 @@ fn set_at(context: &mut Context, x: Value, key_at: Key, new: Value) -> Result<Va
                     Ok(Value::Dict(Held::new(Dict { sorted, keys, values })))
                 }
                 None => {
-                    let keys = with_key(context, keys, key)?;
+                    let is_unique = matches!(&keys, Value::Vector(v) if v.attr == Attr::Unique);
+                    let mut keys = with_key(context, keys, key)?;
+                    if let Value::Vector(keys) = &mut keys
+                        && is_unique
+                    {
+                        keys.attr = Attr::Unique;
+                    }
                     let values = append(context, values, new)?;
                     Ok(Value::Dict(Held::new(Dict { sorted: false, keys, values })))
                 }

@@ -3,6 +3,7 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::guard::is_owned_code;
 use crate::runtime::values::Result;
 use crate::runtime::values::domain_of_items;
 use crate::runtime::values::type_error;
@@ -179,6 +180,9 @@ pub(crate) fn in_place(context: &mut Context, x: &mut Value, y: &Value) -> Optio
 /// As [`in_place`], for a global. Returns its new value. It looks at the value through [`crate::Host::edit`] only: a host may count a read
 /// of the global otherwise, and an append reads nothing.
 pub(crate) fn in_place_global(context: &mut Context, name: Sym, y: &Value) -> Option<Result> {
+    if is_owned_code(y) {
+        return None;
+    }
     // Enumerations over a list follow its assignment.
     let is_domain = crate::verbs::enums::is_domain(name);
     let found = with_global(context, name, |x| match x {

@@ -7,6 +7,7 @@ use crate::verbs::convert::order_floats;
 use crate::verbs::given::other_columns;
 use crate::verbs::matches::{order, partition_point, same_exactly};
 use crate::verbs::rows::is_item_of_lists;
+use crate::verbs::seek;
 use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
 use columns::sys::budget;
@@ -214,12 +215,6 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
         _ => {}
     }
     match (list, item) {
-        (Value::Vector(Vector { items: Items::Sym(v), .. }), Value::Sym(s)) => {
-            return Ok(v.iter().position(|i| i == s));
-        }
-        (Value::Vector(Vector { items: Items::Long(v), .. }), Value::Long(s)) => {
-            return Ok(v.iter().position(|i| i == s));
-        }
         (Value::Table(t), Value::Dict(d)) => return row_of(t, &d.values),
         // In a list of lists an atom is looked up as `enlist` of it: no item is an atom.
         (Value::Vector(Vector { items: Items::List(l), .. }), atom)
@@ -229,11 +224,14 @@ pub(crate) fn position(list: &Value, item: &Value) -> Result<Option<usize>, QErr
         }
         _ => {}
     }
-    let simple = matches!(list, Value::Vector(v) if !matches!(v.items, Items::List(_)));
-    let number = item.as_long().filter(|_| simple && !matches!(item, Value::Char(_)));
+    if let Value::Vector(v) = list
+        && !matches!(v.items, Items::List(_))
+    {
+        return Ok(if item.is_atom() { seek::position_of_atom(&v.items, item) } else { None });
+    }
     for i in 0..list.count() {
         let candidate = list.at(i).plain();
-        if same_exactly(&candidate, item)? || (number.is_some() && candidate.as_long() == number) {
+        if same_exactly(&candidate, item)? {
             return Ok(Some(i));
         }
     }

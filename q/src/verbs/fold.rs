@@ -54,7 +54,7 @@ pub(crate) fn fold_identity(context: &mut Context, f: &Value, y: &Value) -> Eval
     let is_summed = is_vector && !matches!(y, Value::Vector(v) if matches!(v.items, Items::Sym(_) | Items::Char(_)));
     Ok(match name_of(f) {
         Some("+") if is_summed => return stats::sum(context, y.clone()),
-        Some("*") if is_summed => return stats::prd(context, y.clone()),
+        Some("*") if is_summed && y.type_number() <= types::FLOAT => return stats::prd(context, y.clone()),
         Some("&") if is_summed => return stats::min(context, y.clone()),
         Some("|") if is_summed => return stats::max(context, y.clone()),
         Some(",") => y.clone(),

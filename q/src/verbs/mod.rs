@@ -37,6 +37,7 @@ pub(crate) mod random;
 pub(crate) mod replace;
 pub(crate) mod rows;
 pub(crate) mod rowwise;
+pub(crate) mod seek;
 pub(crate) mod sets;
 pub(crate) mod shape;
 pub(crate) mod show;

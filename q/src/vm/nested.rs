@@ -143,8 +143,12 @@ fn in_dict(d: &mut Held<Dict>, key: &Value, rest: &[Value], change: Edit) -> Opt
 /// Adds a key to a dictionary, where both lists keep their kind.
 fn add(d: &mut Dict, key: &Value, new: &Value) -> Option<Value> {
     let (Value::Vector(keys), Value::Vector(values)) = (&mut d.keys, &mut d.values) else { return None };
+    // A key that was not found keeps the keys unique.
+    if values.attr != Attr::None || !matches!(keys.attr, Attr::None | Attr::Unique) {
+        return None;
+    }
     let takes = |v: &Vector, item: &Value| match &v.items {
-        _ if v.attr != Attr::None || v.is_empty() => false,
+        _ if v.is_empty() => false,
         Items::List(_) => true,
         Items::Enum(..) | Items::Link(..) => false,
         simple => item.is_atom() && item.type_number() == simple.type_number().wrapping_neg(),

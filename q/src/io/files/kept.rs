@@ -111,7 +111,11 @@ fn values_in(context: &mut Context, folder: &Path) -> Result {
     entries.sort();
     // Files beside that of a list are part of it.
     let is_beside = |entry: &Path| entry.as_os_str().as_encoded_bytes().ends_with(b"#");
-    entries.retain(|entry| !is_beside(entry) && !super::unfinished::is_own(entry.file_name().unwrap_or_default()));
+    // A pipe would keep the reader waiting.
+    let is_read = |entry: &Path| entry.is_dir() || entry.is_file();
+    entries.retain(|entry| {
+        !is_beside(entry) && is_read(entry) && !super::unfinished::is_own(entry.file_name().unwrap_or_default())
+    });
     for entry in entries {
         context.tick()?;
         let name = entry.file_name().unwrap_or_default().as_encoded_bytes();

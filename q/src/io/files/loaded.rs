@@ -8,12 +8,19 @@ use columns::table::{Sym, Table, Value};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// Tables that `\l` has assigned to globals.
 static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
 
 /// Whether `LOADED` has had entries: most processes load none, and skip the lock.
 static IS_ANY_LOADED: AtomicBool = AtomicBool::new(false);
+
+/// When the tables were last looked at, and how long that took.
+static LOOKED: Mutex<Option<(Instant, Duration)>> = Mutex::new(None);
+
+/// Part of the time that looking at the tables may take: one in so many.
+const PATIENCE: u32 = 20;
 
 /// Size, time of the last change and identity of a file: what a write changes.
 type Stamp = Option<(u64, i64, u64, u64)>;
@@ -72,13 +79,37 @@ pub(super) fn load(context: &mut Context, name: Sym, folder: &Path) -> Result<()
     Ok(())
 }
 
-/// Reads the tables that `\l` has loaded again, if their directories have changed. A global that has another value by now stays as it is, and so does
-/// one whose directory cannot be read.
+/// Before an evaluation: reads the tables that `\l` has loaded again, if their directories have changed. It looks at them only if the last look took less
+/// than a twentieth of the time since then, so that many tables on slow disks do not slow down every message.
 pub(crate) fn refresh(context: &mut Context) {
     if !is_any_loaded() {
         return;
     }
-    let all = LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (begun, mut last) = (Instant::now(), LOOKED.lock().unwrap_or_else(PoisonError::into_inner));
+    if last.is_some_and(|(ended, took)| begun.saturating_duration_since(ended) < took.saturating_mul(PATIENCE)) {
+        return;
+    }
+    refresh_those(context, |_| true);
+    *last = Some((Instant::now(), begun.elapsed()));
+}
+
+/// After a write of the process's own: reads the table in the directory of this file again.
+pub(super) fn refresh_at(context: &mut Context, path: &Path) {
+    if !is_any_loaded() {
+        return;
+    }
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    let folder = folder
+        .and_then(|folder| std::fs::canonicalize(if folder == Path::new("") { Path::new(".") } else { folder }).ok());
+    refresh_those(context, |loaded| Some(&loaded.folder) == folder.as_ref());
+}
+
+/// A global that has another value by now stays as it is, and so does one whose directory cannot be read.
+fn refresh_those(context: &mut Context, is_one: impl Fn(&Loaded) -> bool) {
+    let all: Vec<Loaded> = {
+        let held = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().filter(|loaded| is_one(loaded)).cloned().collect()
+    };
     for loaded in all {
         let Some(table) = loaded.table.upgrade() else { continue };
         if stamps(&loaded.folder, &table) == loaded.stamps {
@@ -87,9 +118,10 @@ pub(crate) fn refresh(context: &mut Context) {
         let is_same =
             matches!(context.host.global(loaded.name), Some(Value::Table(held)) if Arc::ptr_eq(&held, &table));
         drop(table);
-        if is_same {
-            // It stays as it was while the directory cannot be read.
-            drop(load(context, loaded.name, &loaded.folder));
+        if is_same && load(context, loaded.name, &loaded.folder).is_ok() {
+            // Another variable may hold the table as it was.
+            let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|known| !Weak::ptr_eq(&known.table, &loaded.table));
         }
     }
 }

@@ -178,7 +178,13 @@ impl Reader<'_> {
     /// Reads an array from an item on; `items` are before it.
     fn items(&mut self, mut items: Vec<Value>) -> Result {
         loop {
-            items.push(self.value()?);
+            let item = self.value()?;
+            if items.len() == items.capacity() {
+                let more = items.len().max(4);
+                limits::room_for::<Value>(more)?;
+                items.reserve_exact(more);
+            }
+            items.push(item);
             if !self.goes_on(b']')? {
                 break;
             }
