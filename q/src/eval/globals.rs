@@ -52,6 +52,7 @@ pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
     {
         return Ok(own);
     }
+    crate::io::files::loaded::settle(context);
     if let Some(value) = context.host.global(name) {
         return match &value {
             Value::Func(f) => match &**f {

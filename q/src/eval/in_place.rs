@@ -5,7 +5,7 @@ use crate::runtime::frame::Frame;
 use crate::runtime::guard::is_owned_code;
 use crate::syntax::ast::Kind;
 use crate::syntax::prims;
-use crate::verbs::above::Evaluate;
+use crate::verbs::above::{Evaluate, Stored};
 use crate::verbs::{find, index};
 use crate::vm::{self, Edit};
 use columns::table::{Sym, Value};
@@ -72,6 +72,7 @@ impl Context<'_> {
         if change.0.is_empty() || crate::verbs::enums::is_domain(name) || is_owned_code(change.2) {
             return None;
         }
+        self.settle_loaded();
         let at_global = &mut |context: &mut Context, work: Work| context.host.edit(name, work);
         if let Some(done) = change_item(self, change, at_global) {
             return Some(done);

@@ -52,4 +52,8 @@ impl Stored for Context<'_> {
     fn rows_on_disk(&mut self, x: &Value) -> Result<Option<i64>, QError> {
         database::count(self, x)
     }
+
+    fn settle_loaded(&mut self) {
+        files::loaded::settle(self);
+    }
 }

@@ -183,6 +183,7 @@ pub(crate) fn in_place_global(context: &mut Context, name: Sym, y: &Value) -> Op
     if is_owned_code(y) {
         return None;
     }
+    context.settle_loaded();
     // Enumerations over a list follow its assignment.
     let is_domain = crate::verbs::enums::is_domain(name);
     let found = with_global(context, name, |x| match x {
@@ -228,6 +229,7 @@ fn lengthen(v: &mut Vector, y: &Value) -> Done {
 
 /// `x insert y` and `x upsert y` for the name of a global.
 fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) -> Result {
+    context.settle_loaded();
     // The table's own columns grow in place, so no other reference to them may be left when the rows are appended.
     let tagged = match context.host.global(name) {
         Some(held @ Value::Dict(_)) => {

@@ -379,7 +379,7 @@ fn remove_beside(file: &std::path::Path, count: usize) -> std::result::Result<()
 pub(crate) fn set(context: &mut Context, name: Value, y: &Value) -> Result {
     let path = path(context, &name)?;
     kept::set(context, &path, y, &kept::Manner::Usual)?;
-    loaded::refresh_at(context, &path);
+    loaded::note_write(&path);
     Ok(name)
 }
 
@@ -391,7 +391,7 @@ pub(crate) fn set_changed(context: &mut Context, name: Value, y: &Value) -> Resu
         packing => kept::Manner::All(packing),
     };
     kept::set(context, &path, y, &manner)?;
-    loaded::refresh_at(context, &path);
+    loaded::note_write(&path);
     Ok(name)
 }
 
@@ -407,7 +407,7 @@ pub(crate) fn set_packed(context: &mut Context, x: &Value, y: &Value) -> Result 
     };
     let path = path(context, file)?;
     kept::set(context, &path, y, &manner)?;
-    loaded::refresh_at(context, &path);
+    loaded::note_write(&path);
     Ok(file.clone())
 }
 
@@ -433,7 +433,7 @@ pub(crate) fn append(context: &mut Context, name: &Value, rows: &Value) -> std::
     let path = path(context, name)?;
     let is_done =
         if path.is_dir() { grow::append(context, &path, rows)? } else { grow::append_items(context, &path, rows)? };
-    loaded::refresh_at(context, &path);
+    loaded::note_write(&path);
     Ok(is_done)
 }
 
