@@ -34,7 +34,7 @@ pub(crate) fn value(context: &mut Context, x: Value) -> Result {
             context.text(x.as_text().unwrap_or_default())
         }
         Value::Sym(name) if crate::runtime::paths::is_path(*name) => crate::io::files::get(context, &x),
-        Value::Sym(Sym::NULL) => Err(QError::with("", "the null symbol names nothing")),
+        Value::Sym(Sym::NULL) => Err(QError::with("type", "the null symbol names nothing")),
         Value::Sym(name) => crate::eval::globals::value_named(context, *name),
         Value::Dict(d) => Ok(d.values.clone()),
         _ if x.is_enumerated() => Ok(x.plain()),
