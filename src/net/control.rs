@@ -67,8 +67,8 @@ pub struct Control {
     pub(super) closing: Vec<ConnId>,
     pub(super) inboxes_bytes: usize,
     pub(super) stopping: bool,
-    /// The listeners are to be closed.
-    pub(super) is_deaf: bool,
+    /// Set by [`Control::stop_listening`].
+    pub(super) stops_listening: bool,
     pub(super) request: Option<SyncRequest>,
     /// HTTP connections by the deadline at which each is closed unless it progresses.
     pub(super) sessions: BTreeSet<(Instant, ConnId)>,
@@ -108,7 +108,7 @@ impl Control {
             closing: Vec::new(),
             inboxes_bytes: 0,
             stopping: false,
-            is_deaf: false,
+            stops_listening: false,
             request: None,
             sessions: BTreeSet::new(),
             admitted: Vec::new(),
@@ -395,7 +395,7 @@ impl Control {
 
     /// Closes the listeners after this iteration; connections stay.
     pub fn stop_listening(&mut self) {
-        self.is_deaf = true;
+        self.stops_listening = true;
     }
 
     /// The peer of an open connection.

@@ -274,7 +274,7 @@ impl<S: Service> Reactor<S> {
             self.adopt_users();
             self.service.woken(&mut self.control);
         }
-        if std::mem::take(&mut self.control.is_deaf) {
+        if std::mem::take(&mut self.control.stops_listening) {
             self.listeners.close(self.poll.registry())?;
         }
         self.finish_checks();

@@ -1,6 +1,6 @@
-//! What a session keeps: its connections when the port changes, figures of its memory, tables as they are on disk, the handler of its end.
+//! Sessions that run for long: a change of the port, memory figures, tables that grow on disk, and SIGTERM.
 
-use crate::harness::{Directory, Process, elastick};
+use crate::harness::{Directory, Process, elastick, wait_for};
 use crate::q_session::serving;
 use crate::rdb_process::ask;
 use crate::remote_rights::{connect, session};
@@ -48,13 +48,13 @@ fn connections_outlive_the_port_and_its_change() {
     let second = u16::try_from(second).expect("a port");
     assert_ne!(first, second);
     let mut bob = connect(second);
-    assert!(std::net::TcpStream::connect(("127.0.0.1", first)).is_err(), "the first port is closed");
+    wait_for("the first port to close", || std::net::TcpStream::connect(("127.0.0.1", first)).is_err().then_some(()));
     assert_eq!(long(&mut bob, "count .z.W"), 2);
     ask(&mut bob, "system\"p 0\"");
     assert_eq!((long(&mut ann, "closed"), long(&mut bob, "closed")), (0, 0));
 }
 
-/// What clients send and receive leaves the process's memory when it is done with.
+/// Messages and responses are freed once they are handled.
 #[test]
 fn the_figures_of_memory_do_not_drift() {
     let (_files, _process, port) = serving("memory", "x:til 100\nf:{count x}\n");

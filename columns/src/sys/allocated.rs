@@ -106,6 +106,7 @@ mod system {
         pub safe fn malloc_trim(pad_bytes: usize) -> c_int;
     }
 
+    // SAFETY: this is the declaration of POSIX.
     unsafe extern "C" {
         fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     }
@@ -114,10 +115,10 @@ mod system {
     #[repr(C)]
     struct MallInfo {
         before: [usize; 4],
-        /// Bytes of blocks with a mapping of their own.
+        /// Bytes in blocks that have their own `mmap`.
         mapped_bytes: usize,
         between: [usize; 2],
-        /// Bytes of other blocks in use, of all arenas.
+        /// Bytes in all other allocated blocks, over all arenas.
         used_bytes: usize,
         after: [usize; 2],
     }
@@ -146,8 +147,8 @@ fn in_use_bytes() -> Option<usize> {
     None
 }
 
-/// Returns the bytes that the process has allocated and not freed, or its resident bytes if the allocator does not tell, and the peak of its resident
-/// bytes. The count of a thread would not do: one thread frees what another has allocated.
+/// Returns the bytes that the process has allocated and not freed (before glibc 2.33, its resident bytes), and its peak of resident bytes.
+/// [`thread_bytes`] cannot tell this: memory is often freed by another thread than the one that allocated it.
 pub fn process_bytes() -> [i64; 2] {
     let used = in_use_bytes().map_or_else(super::memory::own_bytes, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     [used, super::memory::peak_bytes().max(used)]

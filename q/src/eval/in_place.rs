@@ -1,4 +1,4 @@
-//! Assignments through indices that change items where they are.
+//! Indexed assignment that changes an item in place, without a copy of the containers around it.
 
 use crate::runtime::context::Context;
 use crate::runtime::frame::Frame;
@@ -15,11 +15,11 @@ fn computes(f: &Value) -> bool {
     prims::is_glyph(f, ",") || prims::index_of(f).and_then(prims::atomic_op).is_some()
 }
 
-/// Work on the value of a variable.
+/// Closure that is run on a variable's value in place.
 type Work<'a> = &'a mut dyn FnMut(&mut Value);
 
-/// Changes the item at a path of atoms: to `value`, or to `f[item;value]`. Returns the new item; `None` if the general path is needed, with nothing
-/// changed. `at_target` gives a piece of work the variable's value, where it is.
+/// Replaces the item at a path of atoms by `value` or by `f[item;value]`. Returns the new item, or `None` if nothing was changed and the general path
+/// is needed. `at_target` runs a closure on the variable's value in place.
 fn change_item(
     context: &mut Context,
     (path, f, value): (&[Value], Option<&Value>, &Value),
@@ -39,7 +39,7 @@ fn change_item(
         return Some(done);
     }
     let item = run(context, Edit::Read)?;
-    // The general path reports an error with its place.
+    // On an error the general path fails too, and reports where.
     let new = context.call2(f, item, value.clone()).ok()?;
     run(context, Edit::Replace(&new))
 }

@@ -528,7 +528,7 @@ fn named_well(x: &Value) -> Result {
 pub(crate) fn q_qt(_: &mut Context, x: Value) -> Result {
     Ok(Value::Bool(match &x {
         Value::Table(_) => true,
-        // As kdb+ looks at it: also a dictionary whose values are rows.
+        // As in kdb+, any dictionary whose value is a table, keyed or not.
         Value::Dict(d) => matches!(d.values, Value::Table(_)),
         other => type_of(other) == types::TABLE,
     }))

@@ -148,7 +148,7 @@ fn pieces(x: &Value) -> Result {
     Ok(Value::list(out))
 }
 
-/// Appends a token. Numbers on several lines are one list if the lines are indented, else each line begins a statement.
+/// Appends a token. A list of numbers continues on the next line only if that line is indented; a line that is not begins a new statement.
 fn push_token(token: &[u8], out: &mut Vec<Value>) {
     let is_number = token.first().is_some_and(|c| c.is_ascii_digit() || matches!(c, b'-' | b'.'));
     let statement = |at: &usize| matches!(token.get(*at..), Some([b'\n', c, ..]) if !c.is_ascii_whitespace());

@@ -107,7 +107,7 @@ fn size(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     Ok(Value::Null)
 }
 
-/// `\w`: memory used, heap, peak, limit, mapped, physical, in bytes. Used and heap are both what the host counts
+/// `\w`: memory used, heap, peak, limit, mapped, physical, in bytes. Heap is the same as used
 /// ([`crate::runtime::host::Host::used_bytes`]); mapped is 0.
 /// `\w 0`: number of symbols and their bytes. `\w n`: raises the limit, in MB, if the process has one.
 fn memory(context: &mut Context, given: Option<i64>) -> Result {

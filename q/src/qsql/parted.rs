@@ -75,7 +75,7 @@ impl Meaning<'_> {
             Kind::List(parts) | Kind::Cond(parts) => parts.iter().collect(),
             _ => return false,
         };
-        // Each part is visited once: a client decides how deep they nest.
+        // One visit for each node: a client chooses the nesting depth, and two visits at every level would take exponential time.
         let mut is_any = false;
         for part in parts {
             if self.aggregates(part) {

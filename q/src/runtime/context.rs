@@ -171,7 +171,8 @@ impl<'h> Context<'h> {
         self.allowance.check()
     }
 
-    /// Whether a trap must not catch this error, because a limit has ended the evaluation. Memory that was refused and is free again ends nothing.
+    /// Whether a trap must not catch this error: it is that of a limit which the evaluation still exceeds. `'wsfull` can be trapped once the memory has been
+    /// freed.
     pub(crate) fn is_ended_by(&self, error: &QError) -> bool {
         is_limit(error) && (*error.name != *b"wsfull" || self.check().is_err())
     }

@@ -215,8 +215,8 @@ pub fn is_code(value: &Value) -> bool {
     holds_code(value, &mut { MAX_LOOKS })
 }
 
-/// Whether a value that the owner assigns counts as code, which no client may replace. A change of part of a global must not add such a value
-/// where the global is: only an assignment records it.
+/// Whether a value that the owner assigns counts as code, which clients may not replace. An edit in place must not store such a value in a global: only
+/// [`Authors::note`], called by an assignment, protects it.
 pub(crate) fn is_owned_code(value: &Value) -> bool {
     let mut looks = MAX_OWNED;
     holds_code(value, &mut looks) && looks > 0

@@ -223,7 +223,7 @@ pub trait Host {
         false
     }
 
-    /// Bytes that the process's data use, and their peak, for `\w` and `.Q.w`.
+    /// Memory in use and its peak in bytes, for `\w` and `.Q.w`.
     fn used_bytes(&self) -> [i64; 2] {
         columns::sys::allocated::process_bytes()
     }

@@ -126,6 +126,6 @@ pub(crate) trait Stored {
     /// Number of rows of a table on disk, if `x` is one.
     fn rows_on_disk(&mut self, x: &Value) -> Result<Option<i64>, QError>;
 
-    /// Reads the loaded tables again that this process has changed on disk, before one is used or changed.
+    /// Called before a global is changed: reads the splayed tables loaded with `\l` again whose files this process has written.
     fn settle_loaded(&mut self);
 }

@@ -64,7 +64,7 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
             {
                 return Ok(done);
             }
-            // `table[rows;column]` changes one column, which is taken out of the table meanwhile, so that it is not copied for each row.
+            // `table[rows;column]` changes one column. While it is in the table it has a second reference, and would be copied for each row.
             let x = match (x, rest) {
                 (Value::Table(t), [Value::Sym(name)]) if matches!(keys, Value::Vector(_)) => {
                     let mut t = Arc::unwrap_or_clone(t);

@@ -48,23 +48,24 @@ pub(crate) fn identity(f: &Value) -> Option<Value> {
     })
 }
 
-/// Result of folding an empty list. Of a vector of numbers it has their type, as `sum`, `prd`, `min` and `max` do, which are these folds.
+/// Result of folding an empty list. `+`, `*`, `&` and `|` over an empty vector of numbers give what `sum`, `prd`, `min` and `max` give.
 pub(crate) fn fold_identity(context: &mut Context, f: &Value, y: &Value) -> Evaluated {
-    let is_vector = matches!(y, Value::Vector(v) if !matches!(v.items, Items::List(_)));
-    let is_summed = is_vector && !matches!(y, Value::Vector(v) if matches!(v.items, Items::Sym(_) | Items::Char(_)));
-    Ok(match name_of(f) {
-        Some("+") if is_summed => return stats::sum(context, y.clone()),
-        Some("*") if is_summed && y.type_number() <= types::FLOAT => return stats::prd(context, y.clone()),
-        Some("&") if is_summed => return stats::min(context, y.clone()),
-        Some("|") if is_summed => return stats::max(context, y.clone()),
-        Some(",") => y.clone(),
-        Some(name) => match (identity(f), y) {
-            (Some(neutral), _) if matches!(name, "+" | "*" | "&" | "|") => neutral,
-            (_, Value::Vector(v)) if is_vector => v.items.missing(),
-            _ => Value::empty(),
-        },
-        None => Value::empty(),
-    })
+    let simple = match y {
+        Value::Vector(v) if !matches!(v.items, Items::List(_)) => Some(&v.items),
+        _ => None,
+    };
+    let is_summed = simple.is_some_and(|items| !matches!(items, Items::Sym(_) | Items::Char(_)));
+    let missing = simple.map_or_else(Value::empty, Items::missing);
+    match name_of(f) {
+        Some("+") if is_summed => stats::sum(context, y.clone()),
+        Some("*") if is_summed && y.type_number() <= types::FLOAT => stats::prd(context, y.clone()),
+        Some("&") if is_summed => stats::min(context, y.clone()),
+        Some("|") if is_summed => stats::max(context, y.clone()),
+        Some("+" | "*" | "&" | "|") => Ok(identity(f).unwrap_or(missing)),
+        Some(",") => Ok(y.clone()),
+        Some(_) => Ok(missing),
+        None => Ok(Value::empty()),
+    }
 }
 
 /// Folds simple vectors by their kernels.

@@ -1,9 +1,9 @@
-//! Search for one atom in a simple vector.
+//! Search of a simple vector for one atom.
 
 use columns::kernel::num::Int;
 use columns::table::{Items, Raw, Value};
 
-/// Position of an atom in a simple vector: of its type or, for whole numbers, of any type that holds them.
+/// Position of an atom in a simple vector of the same type. An integer is found in vectors of all integer types.
 pub(crate) fn position_of_atom(items: &Items, atom: &Value) -> Option<usize> {
     fn first<T: Copy>(items: &[T], is_it: impl Fn(T) -> bool) -> Option<usize> {
         items.iter().position(|item| is_it(*item))

@@ -202,6 +202,7 @@ pub(crate) fn in_(context: &mut Context, x: Value, y: Value) -> Result {
         }
         // `in` returns booleans for an empty list of any type: a where-clause may follow one that selects no rows.
         (Value::Vector(none), _) if none.is_empty() => Ok(Value::bools(Vec::new())),
+        // One search for all items.
         (Value::Vector(v), atom) if v.items.type_number() == atom.type_number().wrapping_neg() && atom.is_atom() => {
             let at = find::positions(context, &Vector::from(atom.to_items()), v)?;
             Ok(Value::bools(blocks::map(&at, |p| found(p, 1))))

@@ -351,8 +351,9 @@ pub(crate) fn cross(context: &mut Context, x: Value, y: Value) -> Result {
     if let (Value::Table(x), Value::Table(y)) = (&x, &y) {
         let mut out = (**x).clone();
         for (name, column) in y.names.iter().zip(&y.columns) {
-            match out.names.iter().position(|n| n == name) {
-                Some(at) => out.columns.splice(at..=at, [column.clone()]).for_each(drop),
+            // As in a join of two rows, the right one's value counts.
+            match out.names.iter().position(|n| n == name).and_then(|at| out.columns.get_mut(at)) {
+                Some(own) => *own = column.clone(),
                 None => {
                     out.names.push(*name);
                     out.columns.push(column.clone());

@@ -26,7 +26,7 @@ pub(crate) fn take(context: &mut Context, x: Value, y: Value) -> Result {
             Ok(Value::table(Table::new(names.to_vec(), columns?)))
         }
         (Value::Table(keys), Value::Dict(d)) if d.keyed().is_some() => {
-            // As of a dictionary: the values of a key that is not there are null.
+            // As with a dictionary, a missing key has null values.
             let (own, values) = d.keyed().ok_or_else(type_error)?;
             let rows = crate::verbs::find::table_positions(context, own, keys)?;
             let columns: std::result::Result<Vec<Vector>, QError> =
@@ -63,7 +63,7 @@ fn take_count(context: &mut Context, n: i64, y: &Value) -> Result {
         _ => size_of::<Value>(),
     };
     if size > y.count() {
-        // The items, and the numbers of the rows that they are.
+        // Space for the result and for its row numbers, 8 bytes each.
         context.reserve_items(size, wide.saturating_add(8))?;
     }
     let count = y.count();

@@ -84,7 +84,7 @@ pub(crate) fn parse_text(t: i8, given: &[u8]) -> Result<Value, QError> {
     })
 }
 
-/// A number with a fraction, as bonds are quoted: `1 3/4`, `3/4`.
+/// Parses a price as bonds are quoted: `1 3/4` is 1.75, `3/4` is 0.75.
 fn fraction(text: &str) -> Option<f64> {
     let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (whole, fraction) = text.split_once(' ').unwrap_or(("0", text));

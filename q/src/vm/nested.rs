@@ -1,7 +1,7 @@
 //! Updates items of lists, dictionaries and tables in place, at any depth: `x[i]:v`, `x[i;j]op:v`, `x[i],:v`.
 //!
-//! An update that is not made here, because something else refers to a container, because the result could be of another kind or because it
-//! is an error, changes nothing: the general path makes it, which copies what it changes.
+//! Falls back to the general path, which copies, if a container has other references, if the result may have another type, or if the update is an
+//! error. In these cases nothing has been changed.
 
 use super::in_place::{Change, put};
 use crate::runtime::limits;
@@ -12,19 +12,20 @@ use columns::sys::shared::{Held, Nests, Shared};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 use std::sync::Arc;
 
-/// What becomes of an item.
+/// Change of an item.
 #[derive(Clone, Copy)]
 pub(crate) enum Edit<'a> {
-    /// Nothing: it is read.
+    /// Only returns the item.
     Read,
+    /// `x[i]:value`
     Replace(&'a Value),
-    /// `,:`
+    /// `x[i],:value`
     Join(&'a Value),
-    /// An operator with an atom.
+    /// `x[i]op:atom`, with the operator and the atom.
     Apply(&'a Value, &'a Value),
 }
 
-/// Updates or reads the item at a path of one or more atoms. Returns the item afterwards; `None` if the general path is needed.
+/// Changes the item at a path of one or more atoms. Returns the new item, or `None` if the general path is needed.
 pub(crate) fn edit(x: &mut Value, path: &[Value], change: Edit) -> Option<Value> {
     let (key, rest) = path.split_first()?;
     if let Edit::Replace(new) | Edit::Join(new) = change
@@ -47,7 +48,7 @@ pub(crate) fn edit(x: &mut Value, path: &[Value], change: Edit) -> Option<Value>
     }
 }
 
-/// Deeper values are left to the general path, which checks their depth.
+/// The general path, which checks the depth limit, handles values that nest deeper.
 const MAX_DEPTH: u16 = 64;
 
 fn row(key: &Value) -> Option<usize> {
@@ -57,7 +58,7 @@ fn row(key: &Value) -> Option<usize> {
     }
 }
 
-/// Whether a list with another item at `at` is sure to remain a general list: a simple vector has atoms of one type only.
+/// Whether the list certainly stays a general list (type 0) after the change at `at`. It becomes a simple vector if all items are atoms of one type.
 fn stays_list(list: &Shared<Value>, at: usize, change: Edit) -> bool {
     let Edit::Replace(new) = change else { return true };
     let differs = |other: usize| {
@@ -75,7 +76,7 @@ fn in_list(item: &mut Value, change: Edit) -> Option<Value> {
         Edit::Apply(f, y) => {
             let (op, x, y) = (prims::atomic_op(prims::index_of(f)?)?, Scalar::of(item)?, Scalar::of(y)?);
             let new = super::quick::quick(op, &x, &y)?.value(&[])?;
-            // Of another type it could make the list a simple vector.
+            // With a new type the list might have to become a simple vector.
             if new.type_number() != item.type_number() {
                 return None;
             }
@@ -140,10 +141,10 @@ fn in_dict(d: &mut Held<Dict>, key: &Value, rest: &[Value], change: Edit) -> Opt
     })?
 }
 
-/// Adds a key to a dictionary, where both lists keep their kind.
+/// Adds a key that the dictionary does not have. Returns `None` if the keys or the values would change their type.
 fn add(d: &mut Dict, key: &Value, new: &Value) -> Option<Value> {
     let (Value::Vector(keys), Value::Vector(values)) = (&mut d.keys, &mut d.values) else { return None };
-    // A key that was not found keeps the keys unique.
+    // A new key keeps `u#; other attributes need a check.
     if values.attr != Attr::None || !matches!(keys.attr, Attr::None | Attr::Unique) {
         return None;
     }

@@ -51,7 +51,7 @@ enum Command {
     Close(ConnId),
     /// Requests the number of unsent bytes; the response is `None` if the connection is closed.
     Unsent(ConnId, Sender<Option<usize>>),
-    /// The port is closed or another one: the loop ends with its last connection.
+    /// The port was closed or changed: accept no more connections, and end the loop when the last one closes.
     StopListening,
     Stop,
 }
@@ -99,7 +99,7 @@ struct Clients {
     own: Loop,
     commands: Receiver<Command>,
     open: HashMap<ConnId, Connection>,
-    /// The port is closed.
+    /// Set by [`Command::StopListening`].
     is_ending: bool,
 }
 
@@ -436,7 +436,7 @@ impl Port {
         Port { to_console, users, sites, tls, handlers, open: None }
     }
 
-    /// Closes the port with this command.
+    /// Closes the port; `how` tells its loop what to do with open connections.
     fn close(&mut self, how: Command) {
         let Some(Open { running, socket, .. }) = self.open.take() else { return };
         running.send(how);
@@ -489,7 +489,7 @@ impl Door for Port {
             }
         });
         running.map_err(|e| words(&e))?;
-        // As in kdb+, connections outlive the port.
+        // As in kdb+, connections stay open.
         self.close(Command::StopListening);
         self.open = Some(Open { port, running: own, socket });
         Ok(())

@@ -36,11 +36,11 @@ use std::time::{Duration, Instant};
 pub enum ConsoleEvent {
     Typed(Typed),
     Connection(ConnectionEvent),
-    /// SIGTERM.
+    /// SIGTERM was received.
     Terminated,
 }
 
-/// Exit code after SIGTERM: 128 and the number of the signal, as shells count.
+/// Exit code after SIGTERM: 128 + signal number, the convention of shells.
 const TERMINATED: i32 = 143;
 
 /// How a session that continues after the end of its input is ended.
@@ -258,7 +258,7 @@ impl Console {
             }
             Some(ConsoleEvent::Terminated) => {
                 self.aside(session, |session| {
-                    // Its error only stops an evaluation, and none runs.
+                    // `exit` returns an error that unwinds the running evaluation; none is running here.
                     let _ = session.exit(TERMINATED);
                 });
             }

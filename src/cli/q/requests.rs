@@ -15,7 +15,7 @@ use crate::table::{Sym, Value, symbol};
 use proto::MessageKind;
 use std::collections::VecDeque;
 
-/// `-e 2`: errors of clients' sync messages are shown at the console as well.
+/// `-e 2`: the console shows errors of clients' sync messages too.
 const SHOWS_ERRORS: i64 = 2;
 
 /// Returns the caller of what a client's connection evaluates.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Whether an expression runs: Ctrl-C then stops it, not the process.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the session has a handler of its end, `.z.exit`.
+/// Whether `.z.exit` is set.
 static HAS_EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
 
 /// Called by Ctrl-C while [`waiting`] runs.
@@ -48,14 +48,17 @@ pub fn pausing<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Notes whether the session has a handler of its end.
+/// Called when `.z.exit` may have been set or removed.
 pub fn note_exit_handler(is_set: bool) {
     HAS_EXIT_HANDLER.store(is_set, Ordering::SeqCst);
 }
 
-/// From now on SIGINT stops a running evaluation; a second SIGINT, or one while no evaluation runs, ends the process, as SIGTERM and
-/// SIGHUP do. The terminal settings are restored. If `.z.exit` is set, the first SIGTERM stops the running evaluation and calls `end`, which is to
-/// end the session; the next one ends the process.
+/// Installs the signal handlers:
+/// - SIGINT stops a running evaluation. A second SIGINT, or one while no evaluation runs, ends the process.
+/// - SIGTERM ends the process. If `.z.exit` is set, the first SIGTERM instead stops a running evaluation and calls `end`, which makes the session exit.
+/// - SIGHUP ends the process.
+///
+/// Before the process ends, the terminal settings are restored.
 ///
 /// # Errors
 /// Those of the system.

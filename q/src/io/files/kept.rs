@@ -102,16 +102,16 @@ fn check_names(names: &[Sym]) -> std::result::Result<(), QError> {
     }
 }
 
-/// The values in a directory that is no splayed table, by file name.
+/// Dictionary of the values in a directory that is not a splayed table, by file name.
 fn values_in(context: &mut Context, folder: &Path) -> Result {
     context.enter()?;
     let (mut names, mut values) = (Vec::new(), Vec::new());
     let found = std::fs::read_dir(folder).map_err(|e| refused(folder, &e))?;
     let mut entries: Vec<_> = found.flatten().map(|e| e.path()).collect();
     entries.sort();
-    // Files beside that of a list are part of it.
+    // `name#` and `name##` belong to the nested list in `name`.
     let is_beside = |entry: &Path| entry.as_os_str().as_encoded_bytes().ends_with(b"#");
-    // A pipe would keep the reader waiting.
+    // Reading a named pipe would block.
     let is_read = |entry: &Path| entry.is_dir() || entry.is_file();
     entries.retain(|entry| {
         !is_beside(entry) && is_read(entry) && !super::unfinished::is_own(entry.file_name().unwrap_or_default())

@@ -1,6 +1,6 @@
-//! Splayed tables that `\l` has loaded: they are read again when their directory has changed.
+//! Splayed tables loaded with `\l`. When files of such a table change on disk, it is read again.
 
-use super::{kept, name_path};
+use super::{column_names, kept, name_path};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::verbs::above::Evaluate;
@@ -11,27 +11,30 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// Tables that `\l` has assigned to globals of this thread's session.
+    /// Tables that the session of this thread has loaded.
     static LOADED: RefCell<Vec<Loaded>> = const { RefCell::new(Vec::new()) };
-    /// Whether one of them is outdated by a write of the process's own.
+    /// Whether this process has written to the files of one of them.
     static IS_ANY_OUTDATED: Cell<bool> = const { Cell::new(false) };
-    /// When they were last looked at, and how long that took.
+    /// End and duration of the last [`refresh`].
     static LOOKED: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 
-/// Part of the time that looking at the tables, and reading them again, may take: one in so many.
-const PATIENCE: u32 = 20;
+/// After a [`refresh`] that took t, the next one happens after this many times t at the earliest.
+const PAUSE: u32 = 20;
 
-/// Size, time of the last change and identity of a file: what a write changes.
+/// Size, modification time, inode and device of a file; `None` if it is missing.
 type Stamp = Option<(u64, i64, u64, u64)>;
 
-/// A global that has the table of a directory.
+/// A loaded table.
 #[derive(Clone)]
 struct Loaded {
+    /// The global that it was assigned to.
     name: Sym,
     table: Weak<Table>,
     folder: PathBuf,
-    stamps: [Stamp; 4],
+    /// Stamps from before it was read.
+    stamps: Vec<Stamp>,
+    /// This process has written to its files since.
     is_outdated: bool,
 }
 
@@ -42,50 +45,43 @@ fn stamp(path: &Path) -> Stamp {
     Some((found.len(), changed_ns, found.ino(), found.dev()))
 }
 
-/// Stamps of the directory, of its `.d`, and of its first and last columns. An append changes both columns; a file that is added, removed or replaced
-/// changes the directory.
-fn stamps(folder: &Path, table: &Table) -> [Stamp; 4] {
-    let of = |name: Option<&Sym>| name.and_then(|name| stamp(&name_path(folder, *name)));
-    [stamp(folder), stamp(&folder.join(".d")), of(table.names.first()), of(table.names.last())]
+/// Stamps of the directory, of its `.d` and of the columns' files.
+fn stamps(folder: &Path, names: &[Sym]) -> Vec<Stamp> {
+    let columns = names.iter().map(|name| name_path(folder, *name));
+    [folder.to_owned(), folder.join(".d")].into_iter().chain(columns).map(|path| stamp(&path)).collect()
 }
 
 pub(crate) fn is_any_loaded() -> bool {
     LOADED.with_borrow(|all| !all.is_empty())
 }
 
-/// Assigns the table of a directory to a global. As in kdb+, it shows what is written to the directory afterwards: see [`refresh`] and [`settle`].
+/// Loads a splayed table into a global. As in kdb+, the global shows later writes to the directory: see [`refresh`] and [`settle`].
 ///
 /// # Errors
 /// Those of reading and of the assignment.
 pub(super) fn load(context: &mut Context, name: Sym, folder: &Path) -> Result<(), QError> {
-    let folder_now = std::fs::canonicalize(folder).map_err(|e| super::refused(folder, &e))?;
-    // If another process writes meanwhile, the stamps before are not those after, and the table is read again.
-    let before = [stamp(&folder_now), stamp(&folder_now.join(".d"))];
+    // The working directory may change later.
+    let absolute = std::fs::canonicalize(folder).map_err(|e| super::refused(folder, &e))?;
+    // Taken before reading: a write in between changes a stamp, and the table is read again.
+    let stamps = stamps(&absolute, &column_names(context, folder)?);
     let value = kept::get(context, folder)?;
-    let loaded = match &value {
-        Value::Table(table) => {
-            let [_, _, first, last] = stamps(&folder_now, table);
-            let stamps = [before[0], before[1], first, last];
-            Some(Loaded { name, table: Arc::downgrade(table), folder: folder_now, stamps, is_outdated: false })
-        }
-        _ => None,
-    };
+    let table = if let Value::Table(table) = &value { Arc::downgrade(table) } else { Weak::new() };
     context.set_global(name, value)?;
-    if let Some(loaded) = loaded.filter(|_| !context.host.caller().remote) {
+    if !context.host.caller().remote {
         LOADED.with_borrow_mut(|all| {
-            all.retain(|known| known.name != name && known.table.strong_count() > 0);
-            all.push(loaded);
+            all.retain(|known| known.name != name);
+            all.push(Loaded { name, table, folder: absolute, stamps, is_outdated: false });
         });
     }
     Ok(())
 }
 
-/// Before an evaluation: reads the tables that `\l` has loaded again, if their directories have changed. Looking at them and reading take a twentieth of
-/// the time at most, so that many tables, or a large one that grows, do not slow down every message.
+/// Called before each message and console line: reads the loaded tables again whose files have changed, by this or another process. [`PAUSE`] keeps the
+/// cost low with many tables, and with a large one that another process appends to.
 pub(crate) fn refresh(context: &mut Context) {
     let begun = Instant::now();
     let is_early =
-        |(ended, took): (Instant, Duration)| begun.saturating_duration_since(ended) < took.saturating_mul(PATIENCE);
+        |(ended, took): (Instant, Duration)| begun.saturating_duration_since(ended) < took.saturating_mul(PAUSE);
     if !is_any_loaded() || LOOKED.get().is_some_and(is_early) {
         return;
     }
@@ -93,7 +89,7 @@ pub(crate) fn refresh(context: &mut Context) {
     LOOKED.set(Some((Instant::now(), begun.elapsed())));
 }
 
-/// After a write of the process's own: the table in the directory of this file is read again when a global is next read.
+/// Called after this process has written a file. If the file belongs to a loaded table, [`settle`] will read the table again.
 pub(super) fn note_write(path: &Path) {
     if !is_any_loaded() {
         return;
@@ -109,7 +105,7 @@ pub(super) fn note_write(path: &Path) {
     });
 }
 
-/// Before a global is read: reads the tables again that the process itself has changed on disk.
+/// Called before a global is read or changed: reads the loaded tables again whose files this process has written.
 #[inline]
 pub(crate) fn settle(context: &mut Context) {
     if IS_ANY_OUTDATED.get() && !context.host.caller().remote {
@@ -118,8 +114,8 @@ pub(crate) fn settle(context: &mut Context) {
     }
 }
 
-/// Reads tables again whose directory has changed. One whose directory cannot be read stays as it is. A global that has another value by now is
-/// forgotten. Nothing is read on behalf of a remote caller: the table would be the caller's.
+/// Reads tables again whose files have changed. A table whose files cannot be read keeps its rows. If the global has been assigned another value, the
+/// table is no longer tracked. Does nothing for a remote caller, because the new value would count as assigned by that caller.
 fn read_again(context: &mut Context, is_one: impl Fn(&Loaded) -> bool) {
     if context.host.caller().remote {
         return;
@@ -131,7 +127,7 @@ fn read_again(context: &mut Context, is_one: impl Fn(&Loaded) -> bool) {
             |table| matches!(context.host.global(loaded.name), Some(Value::Table(held)) if Arc::ptr_eq(&held, table)),
         );
         match table {
-            Some(table) if is_same && stamps(&loaded.folder, &table) == loaded.stamps => {}
+            Some(table) if is_same && !loaded.is_outdated && stamps(&loaded.folder, &table.names) == loaded.stamps => {}
             _ if is_same => drop(load(context, loaded.name, &loaded.folder)),
             _ => LOADED.with_borrow_mut(|all| all.retain(|known| !Weak::ptr_eq(&known.table, &loaded.table))),
         }

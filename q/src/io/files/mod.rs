@@ -184,8 +184,8 @@ fn each_line(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.into_iter().flatten().map(|l| l.strip_suffix(b"\r").unwrap_or(l))
 }
 
-/// `read0 x`: lines of a file, of a part of one or of a named pipe: `read0 handle`; `read0(handle;n)` are characters. `read0 0` reads a line of standard
-/// input.
+/// `read0 x`: lines of a file, of part of a file, or of a named pipe (`read0 handle`). `read0(handle;n)` reads at most `n` characters of a pipe, and
+/// `read0 0` a line of standard input.
 pub(crate) fn read0(context: &mut Context, x: Value) -> Result {
     check(context)?;
     // Standard input belongs to the console: a remote caller must not read it.
@@ -197,7 +197,6 @@ pub(crate) fn read0(context: &mut Context, x: Value) -> Result {
     if let Some(bytes) = piped(context, &x)? {
         let Value::Vector(Vector { items: Items::Byte(bytes), .. }) = bytes else { return Err(type_error()) };
         let bytes = bytes.to_vec();
-        // As in kdb+: characters if their number is given, else lines.
         return Ok(if x.is_scalar() { lines_of(&bytes) } else { Value::chars(bytes) });
     }
     Ok(lines_of(&bytes_of(context, &x)?))
@@ -207,7 +206,7 @@ fn lines_of(bytes: &[u8]) -> Value {
     Value::list(lines(bytes).into_iter().map(Value::chars).collect())
 }
 
-/// Reads from a named pipe that `x` is the handle of, or `(handle;n)`; `None` if `x` is a file.
+/// Reads from a named pipe if `x` is its handle or `(handle;n)`. Returns `None` for any other `x`.
 fn piped(context: &mut Context, x: &Value) -> std::result::Result<Option<Value>, QError> {
     let (handle, bytes) = match x.is_scalar() {
         true => (x.as_long(), Some(pipe::READ_BYTES)),

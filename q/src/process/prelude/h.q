@@ -159,5 +159,5 @@
   if[not count text;:page string tables`.];
   shown:{[page;kind;x]$[kind in key[.h.tx]except`raw;.h.hy[kind;"\n"sv .h.tx[kind]x];page .Q.S[system"C";0;x]]};
   r:@[{[shown;x](1b;shown .h.val x)}[shown[page;kind]];text;{(0b;x)}];
-  / a limit is no fault of the request
+  / 500: the request was valid, but met the memory limit
   $[first r;r 1;"wsfull"~r 1;.h.hn["500 Internal Server Error";`txt;"'wsfull\n"];.h.he r 1]}

@@ -56,7 +56,7 @@ csv:","
 .Q.ind:{[t;rows]
   if[not 1b~.Q.qp t;'`type];
   ends:0,sums .Q.cn t;
-  / a value may have partitions in several segments, whose rows follow each other and are numbered each from 0
+  / a date may have a partition in several segments: i starts from 0 in each, so it cannot select their rows
   firsts:.Q.pv?.Q.pv;
   at:group firsts ends bin rows;
   one:{[t;ends;rows;p;at]

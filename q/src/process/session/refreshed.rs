@@ -1,4 +1,4 @@
-//! Splayed tables of a loaded database, as they are on disk.
+//! Keeps the splayed tables of a loaded database as they are on disk.
 
 use super::Session;
 use crate::io::files::loaded;
@@ -7,7 +7,8 @@ use crate::runtime::guard::Asking;
 use crate::runtime::host::{Caller, Grants};
 
 impl Session {
-    /// Before an evaluation: reads the splayed tables of a loaded database again if they have changed on disk, on the owner's behalf.
+    /// Called before a message or a console line is evaluated: reads the loaded splayed tables again that have changed on disk. This happens with the
+    /// owner's rights, so that clients without access to files see the changes too.
     pub fn refresh_tables(&mut self) {
         if !loaded::is_any_loaded() {
             return;

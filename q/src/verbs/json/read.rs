@@ -180,6 +180,7 @@ impl Reader<'_> {
         loop {
             let item = self.value()?;
             if items.len() == items.capacity() {
+                // The limit is checked before the list doubles.
                 let more = items.len().max(4);
                 limits::room_for::<Value>(more)?;
                 items.reserve_exact(more);
