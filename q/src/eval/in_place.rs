@@ -6,7 +6,6 @@ use crate::runtime::guard::is_owned_code;
 use crate::syntax::ast::Kind;
 use crate::syntax::prims;
 use crate::verbs::above::{Evaluate, Stored};
-use crate::verbs::{find, index};
 use crate::vm::{self, Edit};
 use columns::table::{Sym, Value};
 
@@ -73,24 +72,6 @@ impl Context<'_> {
             return None;
         }
         self.settle_loaded();
-        let at_global = &mut |context: &mut Context, work: Work| context.host.edit(name, work);
-        if let Some(done) = change_item(self, change, at_global) {
-            return Some(done);
-        }
-        let new = self.first_item(name, change)?;
-        change_item(self, (change.0, None, &new), at_global)
-    }
-
-    /// The item that `d[key],:value` makes of a key that a global dictionary does not have.
-    fn first_item(&mut self, name: Sym, (path, f, value): (&[Value], Option<&Value>, &Value)) -> Option<Value> {
-        let (f, [key]) = (f.filter(|f| prims::is_glyph(f, ","))?, path) else { return None };
-        let held = self.host.global(name)?;
-        let Value::Dict(d) = &held else { return None };
-        if d.keyed().is_some() || !key.is_atom() || find::position(&d.keys, key).ok()?.is_some() {
-            return None;
-        }
-        let old = index::one(self, &held, key).ok()?;
-        drop(held);
-        self.call2(f, old, value.clone()).ok()
+        change_item(self, change, &mut |context, work| context.host.edit(name, work))
     }
 }

@@ -137,6 +137,12 @@ fn in_dict(d: &mut Held<Dict>, key: &Value, rest: &[Value], change: Edit) -> Opt
             matches!(d.values, Value::Vector(_)).then(|| edit(&mut d.values, &path, change)).flatten()
         }
         (None, Edit::Replace(new)) if rest.is_empty() => add(d, key, new),
+        (None, Edit::Join(more)) if rest.is_empty() => {
+            // A missing key has the null of the values: for lists an empty one.
+            let mut item = d.values.at(usize::MAX);
+            join(&mut item, more)?;
+            add(d, key, &item)
+        }
         _ => None,
     })?
 }
