@@ -25,7 +25,7 @@ pub use runtime::host::{Caller, Grants, Host, Made, NEEDS_OWNER, Threads};
 pub use runtime::limits::Limits;
 pub use runtime::settings::{Settings, adopt, settings};
 pub use runtime::time::now_utc_ns as now_ns;
-pub use runtime::{error, guard, host, refused};
+pub use runtime::{error, guard, host, names, refused};
 pub use syntax::called::called;
 pub use syntax::foreign::holds_foreign_code;
 pub use verbs::append::extend;

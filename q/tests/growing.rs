@@ -234,7 +234,7 @@ fn a_rejected_batch_leaves_columns_of_equal_length() {
         ("(3 4;`a`b`a;5)", "length"),
         ("(3;1.5;4)", "type"),
         ("([]k:3 4;s:`a`z;n:1 2)", "cast"),
-        ("([]k:3 4;s:`a`b)", "mismatch"),
+        ("([]k:3 4;s:`a`b;m:5 6)", "mismatch"),
     ] {
         let before = told(&mut session, "-3!t");
         assert_eq!(asked(&mut session, &format!("`t insert {rows}")).err().as_deref(), Some(error), "{rows}");

@@ -243,3 +243,49 @@ fn functions_that_the_owner_puts_into_a_value_are_the_owners() {
         assert!(world.line(client(), "d[0]:{666}").is_err(), "{planted}");
     }
 }
+
+#[test]
+fn a_refused_assignment_over_a_namespace_deletes_nothing() {
+    let mut world = World::new("over");
+    world.owner(".lib.d:42").expect("defined");
+    world.owner(".lib.f:{x}").expect("defined");
+    for assignment in [".lib:5", ".lib:`a`b!1 2", "`.lib set 7", ".lib.f:(enlist`g)!enlist 1"] {
+        assert!(world.line(client(), assignment).is_err(), "{assignment}");
+        assert_eq!(world.owner("(.lib.d;.lib.f 3)"), Ok("42 3".to_owned()), "{assignment}");
+    }
+    world.line(client(), ".own.a.b:1").expect("defined");
+    world.line(client(), ".own.a:5").expect("assigned");
+    assert_eq!(world.owner("(.own.a;key`.own)"), Ok("(5;``a)".to_owned()));
+}
+
+#[test]
+fn the_owner_names_something_new_whatever_clients_have_assigned() {
+    let mut world = World::new("fresh");
+    world.line(client(), "job::\"FILE set 1\"").expect("assigned");
+    world.owner(".fresh.a:1;.fresh.a.b:2;.fresh:3;value \"FILE set 2\"").expect("the owner's text");
+    assert!(world.path.exists());
+    let _ = std::fs::remove_file(&world.path);
+}
+
+#[test]
+fn a_path_that_a_client_has_written_is_not_read_to_be_compressed() {
+    let mut world = World::new("packed");
+    world.owner("v:1 2 3;FILE set 4 5 6").expect("set");
+    world.line(client(), "v::FILE").expect("assigned");
+    let packed = world.owner("((`$string[FILE],\".out\");17;2;6)set v");
+    let out = world.path.with_extension("out");
+    let is_there = out.exists();
+    let _ = std::fs::remove_file(out);
+    let _ = std::fs::remove_file(&world.path);
+    assert!(packed.is_err() && !is_there, "{packed:?}");
+}
+
+#[test]
+fn a_client_sees_no_text_of_a_handler_in_a_backtrace() {
+    let mut world = World::new("levels");
+    let levels = ".Q.trp[{1+x};`a;{count y}]";
+    assert_eq!(world.line(client(), &format!("{{{levels}}}[]")), Ok("4".to_owned()));
+    world.owner(".z.pg:{s:\"SECRET\";value x}").expect("set");
+    let shown = world.line(client(), ".z.pg\".Q.trp[{1+x};`a;{.Q.sbt y}]\"").expect("a text");
+    assert!(!shown.contains("SECRET"), "{shown}");
+}

@@ -3,7 +3,8 @@
 
 use crate::q::error::QError;
 use crate::q::guard::Authors;
-use crate::table::{Sym, Value, symbol};
+use crate::q::names::within;
+use crate::table::{Sym, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -60,45 +61,15 @@ impl Globals {
         Ok(())
     }
 
-    /// Returns the top-level namespaces, each once.
-    pub fn namespaces(&self) -> Vec<Sym> {
-        namespaces(self.all())
-    }
-
     /// Returns all names, in order of definition.
     pub fn all(&self) -> impl Iterator<Item = Sym> {
         self.order.iter().copied()
     }
 
-    /// Returns the names in a namespace without its prefix; for the root, those without a leading dot.
+    /// Returns the names in a namespace, as [`within`] does.
     pub fn names(&self, namespace: Sym) -> Vec<Sym> {
         within(self.all(), namespace)
     }
-}
-
-/// Returns the top-level namespaces of names, each once.
-pub fn namespaces(names: impl Iterator<Item = Sym>) -> Vec<Sym> {
-    let mut found: Vec<Sym> = Vec::new();
-    for name in names {
-        let Some(rest) = symbol::text(name).strip_prefix(b".") else { continue };
-        let first = rest.split(|c| *c == b'.').next().unwrap_or_default();
-        if let Ok(space) = symbol::intern(first)
-            && !found.contains(&space)
-        {
-            found.push(space);
-        }
-    }
-    found
-}
-
-/// Returns the names within a namespace, without its prefix.
-pub fn within(names: impl Iterator<Item = Sym>, namespace: Sym) -> Vec<Sym> {
-    let space = symbol::text(namespace);
-    if space.is_empty() || space == b"." {
-        return names.filter(|name| !symbol::text(*name).starts_with(b".")).collect();
-    }
-    let short = |name: Sym| symbol::text(name).strip_prefix(space)?.strip_prefix(b".");
-    names.filter_map(short).filter_map(|name| symbol::intern(name).ok()).collect()
 }
 
 /// The current version of the map.
@@ -126,6 +97,7 @@ impl SharedGlobals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::symbol;
 
     fn sym(text: &str) -> Sym {
         symbol::intern(text.as_bytes()).expect("room")
@@ -134,11 +106,12 @@ mod tests {
     #[test]
     fn names_stand_in_their_namespaces_in_order_of_definition() {
         let mut globals = Globals::default();
-        for name in ["b", ".n.y", "a", ".n.x", ".nn.z", "b"] {
+        for name in ["b", ".n.y", "a", ".n.x", ".nn.z", "b", ".n.m.x", ".n.m.k.y"] {
             globals.set(sym(name), Value::Long(1)).expect("room");
         }
         assert_eq!(globals.names(Sym::NULL), [sym("b"), sym("a")]);
-        assert_eq!(globals.names(sym(".n")), [sym("y"), sym("x")]);
+        assert_eq!(globals.names(sym(".n")), [sym("y"), sym("x"), sym("m")]);
+        assert_eq!(globals.names(sym(".n.m")), [sym("x"), sym("k")]);
     }
 
     #[test]

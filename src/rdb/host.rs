@@ -13,6 +13,7 @@ use crate::net::{message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
 use crate::q::host::{Caller, Host, Made, NEEDS_OWNER, Setting, Threads};
+use crate::q::names::below;
 use crate::q::{Console, to_wire};
 use crate::sys::shared::Shared as Slice;
 use crate::table::{Sym, Value, symbol};
@@ -277,6 +278,10 @@ impl Host for QueryHost<'_> {
         }
     }
 
+    fn may_change(&self, name: Sym) -> Result<(), QError> {
+        self.check_change(name)
+    }
+
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
         self.check_change(name)?;
         if self.assigns_own() {
@@ -302,6 +307,13 @@ impl Host for QueryHost<'_> {
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
         self.visible_names(namespace)
+    }
+
+    fn names_below(&self, namespace: Sym) -> Vec<Sym> {
+        match &self.space {
+            Some(space) if self.assigns_own() => below(space.globals().all(), namespace),
+            _ => below(self.globals().all(), namespace),
+        }
     }
 
     fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {

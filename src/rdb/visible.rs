@@ -4,7 +4,7 @@
 //! never looked up there: code of the owner that the user calls finds what the owner has put there.
 
 use super::entitled;
-use super::globals::{Globals, namespaces, within};
+use super::globals::Globals;
 use super::host::{QueryHost, Rights};
 use super::paper_names;
 use super::report::Shown;
@@ -12,17 +12,10 @@ use crate::q::error::QError;
 use crate::q::guard::stem_of;
 use crate::q::holds_foreign_code;
 use crate::q::host::{Host, NEEDS_OWNER};
+use crate::q::names::{namespaces, within};
 use crate::table::{Sym, Value, symbol};
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, PoisonError};
-
-/// Returns the full name of a name in a namespace.
-fn within_space(namespace: Sym, short: Sym) -> Option<Sym> {
-    match symbol::text(namespace) {
-        b"" | b"." => Some(short),
-        space => symbol::find(&[space, b".", symbol::text(short)].concat()),
-    }
-}
 
 /// Only the feed writes these tables: a client's rows would be on no other node and in no log.
 fn no_update(name: Sym) -> QError {
@@ -145,31 +138,24 @@ impl QueryHost<'_> {
         Ok(())
     }
 
+    /// Returns the globals that the caller sees, by their full names.
+    fn listed(&self) -> impl Iterator<Item = Sym> {
+        let globals = self.globals();
+        globals.authors.list(&self.requester.asking);
+        let shared = globals.all().filter(|name| !self.is_restricted() || self.is_visible(*name));
+        shared.chain(self.space.iter().flat_map(|space| space.globals().all()))
+    }
+
     /// Returns the names in a namespace that the caller sees.
     pub(super) fn visible_names(&self, namespace: Sym) -> Vec<Sym> {
         let tables = self.view.tables.iter().map(|table| table.schema().name);
-        let mut names = within(tables.chain(self.own()), namespace);
-        self.globals().authors.list(&self.requester.asking);
-        names.extend(self.globals().names(namespace));
-        if self.is_restricted() {
-            names.retain(|short| within_space(namespace, *short).is_some_and(|full| self.is_visible(full)));
-        }
-        let own = self.space.iter().flat_map(|space| space.globals().names(namespace));
-        for name in own {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+        let fed = tables.chain(self.own()).filter(|name| !self.is_restricted() || self.is_visible(*name));
+        within(fed.chain(self.listed()), namespace)
     }
 
     /// Returns the top-level namespaces that the caller sees.
     pub(super) fn visible_namespaces(&self) -> Vec<Sym> {
-        let globals = self.globals();
-        globals.authors.list(&self.requester.asking);
-        let shared = globals.all().filter(|name| !self.is_restricted() || self.is_visible(*name));
-        let own = self.space.iter().flat_map(|space| space.globals().all());
-        namespaces(shared.chain(own))
+        namespaces(self.listed())
     }
 
     /// Whether a restricted caller must not read a name that is no table of the feed: the node's figures, and globals that others

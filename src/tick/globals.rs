@@ -204,19 +204,9 @@ impl Globals {
         Ok(())
     }
 
-    /// Returns the names in a namespace, without its prefix, in order of definition.
-    pub fn names(&self, space: Space, namespace: &[u8]) -> Vec<&'static [u8]> {
-        let inside = |(of, name): &(Space, Sym)| {
-            if self.key(space, *name).0 != *of {
-                return None;
-            }
-            let text = symbol::text(*name);
-            match namespace {
-                b"" | b"." => (!text.starts_with(b".")).then_some(text),
-                space => text.strip_prefix(space)?.strip_prefix(b".").filter(|rest| !rest.contains(&b'.')),
-            }
-        };
-        self.order.iter().filter_map(inside).collect()
+    /// Returns the names that a space sees, in order of definition.
+    pub fn names(&self, space: Space) -> impl Iterator<Item = Sym> {
+        self.order.iter().filter(move |(of, name)| self.key(space, *name).0 == *of).map(|(_, name)| *name)
     }
 }
 

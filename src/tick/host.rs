@@ -11,6 +11,7 @@ use super::plant::variables::{Names, Variables};
 use super::record::{Call, Expected};
 use super::sends::{self, Sends};
 use super::users::Space;
+use crate::q::names::{namespaces, within};
 use crate::q::{Caller, Console, Host, Made, QError, from_view, guard, holds_foreign_code};
 use crate::table::{Function, Items, Sym, Value, symbol};
 use proto::{Endian, Limits, View};
@@ -71,6 +72,8 @@ pub struct QueryHost<'a> {
     /// Variables read that the query does not have: the result is void.
     lacks: Cell<Names>,
     sends: Sends,
+    /// Where `\d` has led it.
+    namespace: Sym,
 }
 
 /// Outcome of a run beside its result.
@@ -109,6 +112,7 @@ impl<'a> QueryHost<'a> {
             read_after: Cell::new(false),
             lacks: Cell::default(),
             sends: Sends::default(),
+            namespace: Sym::NULL,
         }
     }
 
@@ -326,9 +330,24 @@ impl Host for QueryHost<'_> {
             let is_of_log = matches!(full.as_slice(), b".u.i" | b".u.j" | b".u.L");
             !is_of_log || self.reads(Names::of(&full)).value(&full).is_some()
         });
-        own.chain(self.globals.names(self.query.space, space))
-            .filter_map(|name| symbol::intern_name(name).ok())
-            .collect()
+        let own = own.filter_map(|name| symbol::intern_name(name).ok());
+        own.chain(within(self.globals.names(self.query.space), namespace)).collect()
+    }
+
+    fn namespaces(&self) -> Vec<Sym> {
+        self.access.borrow_mut().listed = true;
+        let own = symbol::intern_name(b".u").ok();
+        namespaces(own.into_iter().chain(self.globals.names(self.query.space)))
+    }
+
+    /// Each message begins in the root.
+    fn namespace(&self) -> Sym {
+        self.namespace
+    }
+
+    fn set_namespace(&mut self, namespace: Sym) -> Result<(), QError> {
+        self.namespace = namespace;
+        Ok(())
     }
 
     fn large_names(&self, namespace: Sym) -> Vec<Sym> {

@@ -140,6 +140,25 @@ fn functions_and_variables_are_there_for_every_client() {
 }
 
 #[test]
+fn namespaces_within_namespaces_are_dictionaries() {
+    let (_files, mut scene) = with("nested", ".lib.math.k:3\n.lib.cfg.a.b:5\n.lib.f:{x}\n", &[]);
+    let mut client = scene.connect();
+    scene.guest.feed("trade", &[1], 0);
+    scene.holds(&mut client, 1);
+    for expression in ["key[`.lib]~``math`cfg`f", ".lib[`math;`k]~3", ".lib.cfg[`a]~``b!(::;5)", "`lib in key`"] {
+        assert_eq!(ask(&mut client, expression), Value::Bool(true), "{expression}");
+    }
+    tell(&mut client, ".my.a.b:1");
+    tell(&mut client, ".my.a.c:2");
+    assert_eq!(ask(&mut client, "(.my`a)~``b`c!(::;1;2)"), Value::Bool(true));
+    assert_eq!(ask(&mut client, "(system\"v .my.a\")~`b`c"), Value::Bool(true));
+    tell(&mut client, ".my.a:`p`q!3 4");
+    assert_eq!(ask(&mut client, ".my.a~`p`q!3 4"), Value::Bool(true));
+    let refused = scene.connect().query(".lib.math:5");
+    assert!(matches!(&refused, Err(ClientError::Server(_))) || ask(&mut client, ".lib.math") == Value::Long(5));
+}
+
+#[test]
 fn an_error_in_a_file_ends_the_start() {
     let directory = Directory::new("program-error");
     let file = directory.path().join("bad.q");

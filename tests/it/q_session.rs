@@ -267,6 +267,12 @@ fn a_clients_console_ends_with_its_connection_and_its_namespace_with_the_message
     assert_eq!(ask(&mut client, "system\"c\""), ask(&mut other, "25 80i"));
     ask(&mut client, "{system\"d .own\";`g set value\"{x+h}\"}[]");
     assert_eq!(ask(&mut client, "(string system\"d\";.Q.s1 .own.g)~(enlist\".\";\"{x+h}\")"), Value::Bool(true));
+    // A backtrace has the callers' levels: qStudio leaves out the last four.
+    let levels = Value::List {
+        attr: 0,
+        items: vec![Value::chars("{.Q.trp[{((1b;`);value x)};x;{count y}]}"), Value::chars("1+`a")],
+    };
+    assert_eq!(client.request(&levels).expect("an answer"), Value::Long(5));
     // k over IPC: a report of qStudio's kind, and a lambda that is stored.
     assert_eq!(ask(&mut client, "k)(#!3;.:'[`.z.K`.z.k])~(3;(.z.K;.z.k))"), Value::Bool(true));
     assert_eq!(refused(&mut client, "k)0:`:/etc/hostname"), "access");

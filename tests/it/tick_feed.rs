@@ -170,6 +170,18 @@ fn the_namespace_of_the_tickerplant_lists_what_it_has() {
 }
 
 #[test]
+fn a_message_may_change_its_namespace() {
+    let tick = Tick::start("tick-namespace", &[]);
+    let mut client = tick.client();
+    assert_eq!(client.query("system\"d .own\";`g set 7;string system\"d\"").unwrap(), Value::chars(".own"));
+    assert_eq!(client.query("(string system\"d\";.own.g;`own in key`)~(enlist\".\";7;1b)").unwrap(), Value::Bool(true));
+    client.query(".own.deep.er:1").unwrap();
+    assert_eq!(client.query("(.own[`deep;`er];key`.own)~(1;``g`deep)").unwrap(), Value::Bool(true));
+    let refused = client.query("system\"d .u\";upd:1");
+    assert!(matches!(&refused, Err(ClientError::Server(name)) if name.starts_with(b"noupdate")), "{refused:?}");
+}
+
+#[test]
 fn the_day_rolls_by_the_clock() {
     let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
     let roll = format!("{} UTC", soon.to_zoned(jiff::tz::TimeZone::UTC).strftime("%H:%M:%S"));

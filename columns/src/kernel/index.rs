@@ -11,6 +11,8 @@ pub struct Index {
     positions: HashTable<u32>,
     /// Items at the start of the list that are in the index.
     covered: usize,
+    /// The list has been searched before.
+    was_searched: bool,
 }
 
 pub(crate) const STATE: FixedState = FixedState::with_seed(0x0069_6e64_6578);
@@ -50,6 +52,12 @@ impl Index {
             }
         }
         Ok(())
+    }
+
+    /// Whether an index pays for a search of `sought` items in a list of `count`: one that covers a part of it, or that is not the first search
+    /// of a few items.
+    pub fn pays(&mut self, sought: usize, count: usize) -> bool {
+        std::mem::replace(&mut self.was_searched, true) || self.covered > 0 || sought.saturating_mul(16) > count
     }
 
     /// Whether all items are in the index.

@@ -10,6 +10,7 @@ pub mod held;
 pub mod interrupt;
 pub mod memory;
 pub mod mount;
+mod owned;
 pub mod process;
 pub mod region;
 pub mod shared;

@@ -1,5 +1,6 @@
 //! Slices that are cheap to clone and to cut, over a vector or a mapped column.
 
+use super::owned::Owned;
 use super::region::{Pod, Range};
 use super::stack;
 use std::any::Any;
@@ -117,19 +118,6 @@ enum Owner<T> {
     Mapped(Arc<Range>, u16),
     /// Moved out by `drop` or `into_vec`.
     Gone,
-}
-
-/// A vector, with what was built over its items.
-struct Owned<T> {
-    items: Vec<T>,
-    /// An index over the first items. Lives until they change other than by growing.
-    index: Mutex<Option<Box<dyn Any + Send + Sync>>>,
-}
-
-impl<T> From<Vec<T>> for Owned<T> {
-    fn from(items: Vec<T>) -> Owned<T> {
-        Owned { items, index: Mutex::default() }
-    }
 }
 
 thread_local! {
@@ -256,14 +244,14 @@ impl<T: Nests + 'static> Shared<T> {
     /// items lie in a mapped column.
     pub fn edit<R>(&mut self, change: impl FnOnce(&mut Vec<T>) -> R) -> Option<R> {
         let Owner::Vector(owned, depth) = &mut self.owner else { return None };
-        let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
+        let owned = sole(owned, self.start, self.len)?;
         owned.index = Mutex::default();
         // If `change` panics, no half-edited items are visible.
         self.len = 0;
-        let result = change(&mut owned.items);
-        *depth = depth_around(owned.items.iter());
-        self.start = owned.items.as_ptr();
-        self.len = owned.items.len();
+        let result = owned.edit(change);
+        *depth = depth_around(owned.items());
+        self.start = owned.items().as_ptr();
+        self.len = owned.items().len();
         Some(result)
     }
 
@@ -271,45 +259,68 @@ impl<T: Nests + 'static> Shared<T> {
     /// becomes an upper bound: the depth of the other items is not recomputed.
     pub fn edit_item<R>(&mut self, at: usize, change: impl FnOnce(&mut T) -> R) -> Option<R> {
         let Owner::Vector(owned, depth) = &mut self.owner else { return None };
-        let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
-        let item = owned.items.get_mut(at)?;
+        let owned = sole(owned, self.start, self.len)?;
+        if at >= self.len {
+            return None;
+        }
         owned.index = Mutex::default();
-        let result = change(item);
-        *depth = (*depth).max(depth_around([&*item]));
-        Some(result)
+        owned.edit(|items| {
+            let item = items.get_mut(at)?;
+            let result = change(item);
+            *depth = (*depth).max(depth_around([&*item]));
+            Some(result)
+        })
     }
 
     /// The items, and the index of type `I` over them, which starts empty and stays with them while they grow. Returns `None` if the vector
     /// is shared, the slice is only part of it, or the items lie in a mapped column.
     pub fn indexed<I: Any + Default + Send + Sync>(&mut self) -> Option<(&[T], &mut I)> {
         let Owner::Vector(owned, _) = &mut self.owner else { return None };
-        let owned = Arc::get_mut(owned).filter(|owned| owned.items.len() == self.len)?;
+        let owned = sole(owned, self.start, self.len)?;
         let index = owned.index.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !index.as_ref().is_some_and(|index| index.is::<I>()) {
             *index = Some(Box::<I>::default());
         }
-        Some((&owned.items, index.as_mut()?.downcast_mut()?))
+        // SAFETY: as in `deref`.
+        let items = unsafe { std::slice::from_raw_parts(self.start, self.len) };
+        Some((items, index.as_mut()?.downcast_mut()?))
     }
 
     /// As [`Shared::indexed`], for a vector that may be shared. Returns `None` also while another thread uses the index.
     pub fn with_index<I: Any + Default + Send + Sync, R>(&self, look: impl FnOnce(&[T], &mut I) -> R) -> Option<R> {
         let Owner::Vector(owned, _) = &self.owner else { return None };
-        let mut index = owned.index.try_lock().ok().filter(|_| owned.items.len() == self.len)?;
+        let mut index = owned.index.try_lock().ok().filter(|_| owned.is_whole(self.start, self.len))?;
         if !index.as_ref().is_some_and(|index| index.is::<I>()) {
             *index = Some(Box::<I>::default());
         }
-        Some(look(&owned.items, index.as_mut()?.downcast_mut()?))
+        Some(look(self, index.as_mut()?.downcast_mut()?))
     }
+
+    /// As [`Shared::with_index`], but makes no index: returns `None` if none of type `I` has been made.
+    pub fn with_kept_index<I: Any, R>(&self, look: impl FnOnce(&[T], &mut I) -> R) -> Option<R> {
+        let Owner::Vector(owned, _) = &self.owner else { return None };
+        let mut index = owned.index.try_lock().ok().filter(|_| owned.is_whole(self.start, self.len))?;
+        Some(look(self, index.as_mut()?.downcast_mut()?))
+    }
+}
+
+/// The vector of a slice's only holder, which begins at `start` and has `len` items; `None` if there are others, or if the slice is only part
+/// of it.
+fn sole<T>(owned: &mut Arc<Owned<T>>, start: *const T, len: usize) -> Option<&mut Owned<T>> {
+    let owned = Arc::get_mut(owned)?;
+    owned.keep_only(start, len).then_some(owned)
 }
 
 impl<T: Clone + 'static> Shared<T> {
     /// Returns the items as a vector: without a copy if this is the only reference to a whole vector, else a clone.
     pub fn into_vec(mut self) -> Vec<T> {
-        let whole = matches!(&self.owner, Owner::Vector(owned, _) if owned.items.len() == self.len);
+        let (start, len) = (self.start, self.len);
+        let sole = match &mut self.owner {
+            Owner::Vector(owned, _) => sole(owned, start, len).is_some(),
+            _ => false,
+        };
         match replace(&mut self.owner, Owner::Gone) {
-            Owner::Vector(owned, _) if whole => {
-                Arc::try_unwrap(owned).map_or_else(|held| held.items.clone(), |owned| owned.items)
-            }
+            Owner::Vector(owned, _) if sole => Arc::into_inner(owned).map_or_else(Vec::new, Owned::into_vec),
             owner => {
                 self.owner = owner;
                 self.to_vec()
@@ -333,25 +344,34 @@ impl<T: Clone + Nests + 'static> Shared<T> {
         *self = Shared::of_depth(items, depth);
     }
 
-    /// Returns these items followed by `more`, without visiting the existing items for their depth.
+    /// Returns these items followed by `more`, without visiting the existing items for their depth. Appends in place if nothing else refers to
+    /// the vector, or if its memory has room behind the last item and nobody has appended there yet.
     pub fn followed_by(mut self, more: &[T]) -> Shared<T> {
         let depth = self.depth().max(depth_around(more));
-        let len = self.len;
-        if let Owner::Vector(owned, own_depth) = &mut self.owner
-            && let Some(owned) = Arc::get_mut(owned).filter(|owned| owned.items.len() == len)
-        {
+        let Owner::Vector(owned, own_depth) = &mut self.owner else {
+            return Shared::of_depth([&self, more].concat(), depth);
+        };
+        if let Some(owned) = sole(owned, self.start, self.len) {
             // If a clone panics, no half-appended items are visible.
             self.len = 0;
-            owned.items.extend_from_slice(more);
+            owned.edit(|items| items.extend_from_slice(more));
             *own_depth = depth;
-            self.start = owned.items.as_ptr();
-            self.len = owned.items.len();
+            self.start = owned.items().as_ptr();
+            self.len = owned.items().len();
             return self;
         }
-        let mut items = Vec::with_capacity(len.saturating_add(more.len()));
-        items.extend_from_slice(&self);
-        items.extend_from_slice(more);
-        Shared::of_depth(items, depth)
+        // SAFETY: one past the last item of the slice.
+        let end = unsafe { self.start.add(self.len) };
+        if owned.append(end, more) {
+            *own_depth = depth;
+            self.len += more.len();
+            return self;
+        }
+        // SAFETY: as in `deref`.
+        let items = unsafe { std::slice::from_raw_parts(self.start, self.len) };
+        let mut copy = owned.copied_to_append(items, more);
+        let (start, len) = (copy.items().as_ptr(), copy.items().len());
+        Shared { start, len, owner: Owner::Vector(Arc::new(copy), depth) }
     }
 }
 
@@ -421,11 +441,13 @@ mod tests {
         assert_eq!(index(&mut grown), Some(vec![7]));
         let other = grown.clone();
         assert_eq!(index(&mut grown), None, "another reference");
-        let mut copy = grown.followed_by(&[4]);
-        assert_eq!((index(&mut copy), other.len()), (Some(vec![]), 3));
-        copy.edit(|v| v[0] = 9);
-        assert_eq!(index(&mut copy), Some(vec![]), "an item has changed");
-        assert_eq!(index(&mut copy.cut(0..2)), None, "a part");
+        let mut longer = grown.followed_by(&[4]);
+        assert_eq!((index(&mut longer), other.len()), (None, 3), "another reference to the same memory");
+        drop(other);
+        assert_eq!(index(&mut longer), Some(vec![7]));
+        longer.edit(|v| v[0] = 9);
+        assert_eq!(index(&mut longer), Some(vec![]), "an item has changed");
+        assert_eq!(index(&mut longer.cut(0..2)), None, "a part");
     }
 
     #[test]

@@ -47,16 +47,36 @@ impl Items {
             Guid Short Int Long Sym Timestamp Month Date Timespan Minute Second Time)
     }
 
-    /// Positions of the items of `sought`, their number of items for those that are not there. Returns `None` if no index over all items has
-    /// been made, or the types differ.
-    pub fn places(&self, sought: &Items) -> Option<Vec<i64>> {
-        fn places<T: Hash + Eq + Nests>(own: &Shared<T>, sought: &[T]) -> Option<Vec<i64>> {
-            own.with_index(|items, index: &mut Index| {
-                let place = |item| index.find(items, item).unwrap_or(items.len()) as i64;
-                (index.covers(items) && !items.is_empty()).then(|| sought.iter().map(place).collect())
-            })?
+    /// Positions of the items of `sought`, their number of items for those that are not there, by an index that grows with the items. Returns
+    /// `None` for floats, lists and parts of vectors, if `sought` is of another type, at the first search of a few items, and unless `makes_index` if no
+    /// index has been made.
+    ///
+    /// # Errors
+    /// Those of `room`, which is called as in [`crate::kernel::keys::positions`].
+    pub fn places<E>(
+        &self,
+        sought: &Items,
+        makes_index: bool,
+        room: impl FnMut(usize) -> Result<(), E>,
+    ) -> Option<Result<Vec<i64>, E>> {
+        fn places<T: Hash + Eq + Nests, E>(
+            own: &Shared<T>,
+            sought: &[T],
+            makes_index: bool,
+            room: impl FnMut(usize) -> Result<(), E>,
+        ) -> Option<Result<Vec<i64>, E>> {
+            let look = |items: &[T], index: &mut Index| {
+                if !index.pays(sought.len(), items.len()) {
+                    return None;
+                }
+                Some(index.cover(items, room).map(|()| {
+                    sought.iter().map(|item| index.find(items, item).unwrap_or(items.len()) as i64).collect()
+                }))
+            };
+            if makes_index { own.with_index(look)? } else { own.with_kept_index(look)? }
         }
-        of_one_type!(self, sought, places; Guid Short Int Long Sym Timestamp Month Date Timespan Minute Second Time)
+        of_one_type!(self, sought, |own, sought| places(own, sought, makes_index, room);
+            Guid Short Int Long Sym Timestamp Month Date Timespan Minute Second Time)
     }
 
     /// Finds items by an index that is made at the first call and kept while the items grow in place. Returns `None` if the items have other

@@ -18,11 +18,22 @@ struct RowIndex {
     covered: usize,
     /// Number of the index, from 1.
     number: u64,
+    /// Number of columns.
+    width: usize,
 }
 
-/// The index that covers a column; 0 for none.
+/// The number of the index that covers a column, 0 for none, and the column's place among those of the index.
 #[derive(Debug, Default)]
-struct Mark(u64);
+struct Mark {
+    number: u64,
+    place: usize,
+}
+
+impl Mark {
+    fn is(&self, number: u64, place: usize) -> bool {
+        self.number == number && self.place == place
+    }
+}
 
 static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -30,7 +41,7 @@ static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 const ENTRY_BYTES: usize = 20;
 
 /// Returns the row of `own` that is equal to each row of `sought`, by an index that is made at the first call and kept while the columns grow in place.
-/// Returns `None` if a column has other references or is part of a vector, holds floats or lists, or is sought by another type. `room` is called
+/// Returns `None` if a column has other references or is part of a vector, holds lists, or is sought by another type. `room` is called
 /// as in [`crate::kernel::keys::positions`].
 ///
 /// # Errors
@@ -40,31 +51,63 @@ pub fn find_rows<E>(
     sought: &[Vector],
     mut room: impl FnMut(usize) -> Result<(), E>,
 ) -> Option<Found<E>> {
-    let (count, wanted_count) = (own.first()?.len(), sought.first()?.len());
-    let is_found = |(own, sought): (&Vector, &Vector)| {
-        let is_hashed = !matches!(own.items.raw(), Raw::List(_) | Raw::F32(_) | Raw::F64(_));
-        is_hashed && own.items.plain().type_number() == sought.items.plain().type_number()
-    };
-    if own.len() != sought.len() || u32::try_from(count).is_err() || !own.iter().zip(sought).all(is_found) {
-        return None;
-    }
+    let (count, wanted_count) = counts(own, sought)?;
+    let width = own.len();
     let (first, others) = own.split_first_mut()?;
-    let mut number = first.items.kept::<RowIndex>()?.number;
-    for column in others.iter_mut() {
-        // Whether all have the mark: 0 stays 0.
-        number *= u64::from(column.items.kept::<Mark>()?.0 == number);
+    let index = first.items.kept::<RowIndex>()?;
+    let mut number = if index.width == width { index.number } else { 0 };
+    for (place, column) in others.iter_mut().enumerate() {
+        // Whether all have their marks: 0 stays 0.
+        number *= u64::from(column.items.kept::<Mark>()?.is(number, place));
     }
     let mut index = std::mem::take(first.items.kept::<RowIndex>()?);
     if number == 0 {
-        index = RowIndex { number: LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1, ..RowIndex::default() };
-        for column in others {
-            *column.items.kept::<Mark>()? = Mark(index.number);
+        let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
+        index = RowIndex { number, width, ..RowIndex::default() };
+        for (place, column) in others.iter_mut().enumerate() {
+            *column.items.kept::<Mark>()? = Mark { number, place };
         }
     }
     let (rows, wanted): (Vec<Raw>, Vec<Raw>) = (raw(own), raw(sought));
     let found = index.cover(&rows, count, &mut room).and_then(|()| index.find_all(&rows, &wanted, wanted_count, room));
     *own.first_mut()?.items.kept::<RowIndex>()? = index;
     Some(found)
+}
+
+/// As [`find_rows`] for columns that may be shared, but makes no index: returns `None` if none has been made.
+///
+/// # Errors
+/// Those of `room`.
+pub fn find_rows_by_kept<E>(
+    own: &[Vector],
+    sought: &[Vector],
+    mut room: impl FnMut(usize) -> Result<(), E>,
+) -> Option<Found<E>> {
+    let (first, others) = own.split_first()?;
+    let (number, width) = first.items.with_kept(|index: &mut RowIndex| (index.number, index.width))?;
+    let is_marked = |(place, column): (usize, &Vector)| {
+        column.items.with_kept(|mark: &mut Mark| mark.is(number, place)).unwrap_or(false)
+    };
+    if number == 0 || width != own.len() || !others.iter().enumerate().all(is_marked) {
+        return None;
+    }
+    let (count, wanted_count) = counts(own, sought)?;
+    let (rows, wanted): (Vec<Raw>, Vec<Raw>) = (raw(own), raw(sought));
+    first.items.with_kept(|index: &mut RowIndex| {
+        index.cover(&rows, count, &mut room)?;
+        index.find_all(&rows, &wanted, wanted_count, room)
+    })
+}
+
+/// Row counts of the columns and of those sought, if an index can find these rows.
+fn counts(own: &[Vector], sought: &[Vector]) -> Option<(usize, usize)> {
+    let count = own.first()?.len();
+    let is_found = |(own, sought): (&Vector, &Vector)| {
+        let is_hashed = !matches!(own.items.raw(), Raw::List(_));
+        is_hashed && own.items.plain().type_number() == sought.items.plain().type_number()
+    };
+    let are_found = own.len() == sought.len() && u32::try_from(count).is_ok() && own.iter().zip(sought).all(is_found);
+    are_found.then(|| Some((count, sought.first()?.len())))?
 }
 
 fn raw(columns: &[Vector]) -> Vec<Raw<'_>> {
@@ -125,10 +168,13 @@ impl RowIndex {
 
 /// Returns the hash of each of these rows.
 fn hashes(columns: &[Raw], rows: Range<usize>) -> Vec<u64> {
-    fn add<T: Hash>(items: &[T], rows: Range<usize>, hashes: &mut [u64]) {
+    fn add_as<T, H: Hash>(items: &[T], rows: Range<usize>, hashes: &mut [u64], form: impl Fn(&T) -> H) {
         for (hash, item) in hashes.iter_mut().zip(items.get(rows).unwrap_or_default()) {
-            *hash = STATE.hash_one((*hash, item));
+            *hash = STATE.hash_one((*hash, form(item)));
         }
+    }
+    fn add<T: Hash + Copy>(items: &[T], rows: Range<usize>, hashes: &mut [u64]) {
+        add_as(items, rows, hashes, |item| *item);
     }
     let mut hashes = vec![0; rows.len()];
     for column in columns {
@@ -140,7 +186,9 @@ fn hashes(columns: &[Raw], rows: Range<usize>) -> Vec<u64> {
             Raw::I64(items) => add(items, rows, hashes),
             Raw::Guid(items) => add(items, rows, hashes),
             Raw::Sym(items) => add(items, rows, hashes),
-            Raw::List(_) | Raw::F32(_) | Raw::F64(_) => {}
+            Raw::F32(items) => add_as(items, rows, hashes, |item| bits(f64::from(*item))),
+            Raw::F64(items) => add_as(items, rows, hashes, |item| bits(*item)),
+            Raw::List(_) => {}
         }
     }
     hashes
@@ -158,8 +206,23 @@ fn are_equal(columns: &[Raw], i: usize, others: &[Raw], j: usize) -> bool {
         (Raw::I64(a), Raw::I64(b)) => item(a, i, b, j),
         (Raw::Guid(a), Raw::Guid(b)) => item(a, i, b, j),
         (Raw::Sym(a), Raw::Sym(b)) => item(a, i, b, j),
+        (Raw::F32(a), Raw::F32(b)) => {
+            a.get(i).is_some_and(|x| b.get(j).is_some_and(|y| bits(f64::from(*x)) == bits(f64::from(*y))))
+        }
+        (Raw::F64(a), Raw::F64(b)) => a.get(i).is_some_and(|x| b.get(j).is_some_and(|y| bits(*x) == bits(*y))),
         _ => false,
     })
+}
+
+/// A float's bits, with a single zero and a single null: keys are equal if these are.
+fn bits(float: f64) -> u64 {
+    if float.is_nan() {
+        f64::NAN.to_bits()
+    } else if float == 0.0 {
+        0
+    } else {
+        float.to_bits()
+    }
 }
 
 #[cfg(test)]
@@ -184,6 +247,38 @@ mod tests {
 
     fn change(column: &mut Vector, at: usize, to: i64) {
         column.items.put(&[(at, 0)], &vector(&[to]).items);
+    }
+
+    #[test]
+    fn an_index_is_only_that_of_its_columns_in_their_order() {
+        let columns = [vector(&[1, 2, 3]), vector(&[4, 5, 6]), vector(&[7, 8, 9])];
+        let mut own = columns.clone();
+        drop(columns);
+        let no_limit = |_| Ok::<(), ()>(());
+        let row = [vector(&[2]), vector(&[5]), vector(&[8])];
+        assert_eq!(find_rows(&mut own, &row, no_limit), Some(Ok(vec![Some(1)])));
+        assert_eq!(find_rows_by_kept(&own, &row, no_limit), Some(Ok(vec![Some(1)])));
+        let [a, b, c] = own;
+        let turned = [a.clone(), c.clone(), b.clone()];
+        let sought = [row[0].clone(), row[2].clone(), row[1].clone()];
+        assert_eq!(find_rows_by_kept(&turned, &sought, no_limit), None, "another order");
+        assert_eq!(find_rows_by_kept(&turned[..1], &sought[..1], no_limit), None, "fewer columns");
+        drop(turned);
+        let mut fewer = [a, b];
+        assert_eq!(find_rows_by_kept(&fewer, &row[..2], no_limit), None, "fewer columns");
+        assert_eq!(find_rows(&mut fewer, &row[..2], no_limit), Some(Ok(vec![Some(1)])));
+        let [a, b] = fewer;
+        let mut turned = [a, c, b];
+        assert_eq!(find_rows(&mut turned, &sought, no_limit), Some(Ok(vec![Some(1)])));
+    }
+
+    #[test]
+    fn floats_have_one_zero_and_one_null() {
+        let floats = |items: &[f64]| Vector::from(Items::Float(items.to_vec().into()));
+        let mut own = [vector(&[1, 1, 1]), floats(&[0.0, f64::NAN, 2.5])];
+        let sought = [vector(&[1, 1, 1, 1]), floats(&[-0.0, -f64::NAN, 2.5, 2.0])];
+        let expected = Some(Ok(vec![Some(0), Some(1), Some(2), None]));
+        assert_eq!(find_rows(&mut own, &sought, |_| Ok::<(), ()>(())), expected);
     }
 
     #[test]

@@ -238,6 +238,11 @@ impl Items {
         on_shared!(self, s => s.indexed::<I>().map(|(_, kept)| kept))
     }
 
+    /// As [`Items::kept`], also for shared items, of what has been made ([`Shared::with_kept_index`]).
+    pub(super) fn with_kept<I: Any, R>(&self, look: impl FnOnce(&mut I) -> R) -> Option<R> {
+        on_shared!(self, s => s.with_kept_index::<I, R>(|_, kept| look(kept)))
+    }
+
     /// Bytes of the items, without the memory that the items of a list own.
     pub fn held_bytes(&self) -> usize {
         fn of<T>(items: &[T]) -> usize {

@@ -211,10 +211,14 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
     let written = text(name);
     // A namespace: `.a`, or `a` of globals such as `a.b`.
     if let Value::Dict(members) = &value
-        && (written == b"." || context.host.global(name).is_none())
+        && (written == b"." || namespace::is_one(members) && context.host.global(name).is_none())
         && let Some(Value::Dict(old)) = context.namespace(name)
     {
         return namespace::set_members(context, name, &old, members);
+    }
+    // Another value takes the place of a namespace.
+    if (written.starts_with(b".") || matches!(value, Value::Dict(_))) && context.host.global(name).is_none() {
+        namespace::delete_below(context, name)?;
     }
     if matches!(written, b".z.w" | b".z.u" | b".z.a" | b".z.p" | b".z.P") {
         return Err(QError::named("assign"));

@@ -17,14 +17,16 @@ fn computes(f: &Value) -> bool {
 /// Closure that is run on a variable's value in place.
 type Work<'a> = &'a mut dyn FnMut(&mut Value);
 
-/// Replaces the item at a path of atoms by `value` or by `f[item;value]`. Returns the new item, or `None` if nothing was changed and the general path
+/// Replaces the item at a path, of atoms after its first index, by `value` or by `f[item;value]`. Returns the new item, or `None` if nothing was changed and the general path
 /// is needed. `at_target` runs a closure on the variable's value in place.
 fn change_item(
     context: &mut Context,
     (path, f, value): (&[Value], Option<&Value>, &Value),
     at_target: &mut dyn FnMut(&mut Context, Work),
 ) -> Option<Value> {
-    if path.is_empty() || !path.iter().all(Value::is_atom) || f.is_some_and(|f| !computes(f)) {
+    // The first index may be the key of a keyed table with several key columns.
+    let is_path = path.split_first().is_some_and(|(_, rest)| rest.iter().all(Value::is_atom));
+    if !is_path || f.is_some_and(|f| !computes(f)) {
         return None;
     }
     let mut run = |context: &mut Context, change: Edit| {

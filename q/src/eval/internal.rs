@@ -10,6 +10,7 @@ use crate::syntax::prims;
 use crate::syntax::prims::Primitive;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
+use crate::verbs::append::{is_nothing, upsert_value};
 use crate::verbs::format::one_line_at;
 use crate::verbs::function::{self, elided, type_of, valence};
 use crate::verbs::show::{MAX_CONSOLE, show};
@@ -318,15 +319,10 @@ fn amend_file(context: &mut Context, target: Value, path: &[Value], change: &Ame
     }
     let assigns = path.is_empty() && change.function.is_none();
     let old = if assigns { Value::empty() } else { stored(context, &target, creates)? };
-    let grows = appends.then(|| old.clone());
-    let new = amend::deep(context, old, path, change)?;
-    // The items of a file keep their type, as those of a variable do in `x,:y`.
-    if let Some(Value::Vector(old)) = grows
-        && !(old.is_empty() || matches!(old.items, Items::List(_)))
-        && new.type_number() != old.items.type_number()
-    {
-        return Err(type_error());
-    }
+    let new = match change.value {
+        Some(rows) if appends && !is_nothing(&old) => upsert_value(context, old, rows, true)?,
+        _ => amend::deep(context, old, path, change)?,
+    };
     // A new value replaces the file, as `set` does.
     match path.is_empty() && !appends {
         true => crate::io::files::set(context, target, &new),

@@ -1,5 +1,6 @@
 //! The iterators: each, over, scan, each-prior, each-left, each-right.
 
+use crate::eval::by_key::ByKey;
 use crate::eval::peach::{by_processes, by_threads};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -199,12 +200,11 @@ pub(crate) fn each(context: &mut Context, f: &Value, arguments: Vec<Value>) -> R
             let values = each(context, f, vec![x.values.clone(), y.values.clone()])?;
             return Ok(Value::dict(keys, values));
         }
-        let (left, right) = (arguments.first().cloned(), arguments.get(1).cloned());
-        let (left, right) = (left.unwrap_or(Value::Null), right.unwrap_or(Value::Null));
+        let (left, right) = (ByKey::new(context, x, &keys), ByKey::new(context, y, &keys));
+        let (mut left, mut right) = (left?, right?);
         let mut out = Vec::with_capacity(keys.count());
-        for key in keys.items() {
-            let x = index::one(context, &left, &key)?;
-            let y = index::one(context, &right, &key)?;
+        for at in 0..keys.count() {
+            let (x, y) = (left.value(context, &keys, at)?, right.value(context, &keys, at)?);
             out.push(context.call2(f, x, y)?);
         }
         return Ok(Value::dict(keys, Value::collapse(out)));

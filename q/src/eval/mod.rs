@@ -2,6 +2,7 @@
 
 mod among;
 pub(crate) mod apply;
+mod by_key;
 pub(crate) mod globals;
 mod in_place;
 pub(crate) mod internal;

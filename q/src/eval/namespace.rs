@@ -95,6 +95,22 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
     Ok(())
 }
 
+/// Whether a dictionary has the first entry of a namespace, the null symbol.
+pub(super) fn is_one(members: &Dict) -> bool {
+    members.keys.as_symbols().and_then(|names| names.first()).is_some_and(|first| first.is_null())
+}
+
+/// Deletes the globals below a name: all, or on an error none.
+pub(super) fn delete_below(context: &mut Context, space: Sym) -> Result<(), QError> {
+    let names = context.host.names_below(space);
+    names.iter().try_for_each(|name| context.host.may_change(*name))?;
+    for name in names {
+        context.host.remove(name)?;
+        words::forget(name);
+    }
+    Ok(())
+}
+
 /// Deletes a global, or a namespace with those below it.
 fn delete(context: &mut Context, name: Sym) -> Result<(), QError> {
     if context.host.global(name).is_none()

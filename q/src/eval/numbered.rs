@@ -140,7 +140,7 @@ fn pieces(x: &Value) -> Result {
     let source = x.as_text().ok_or_else(type_error)?;
     let mut out = Vec::new();
     let mut at = 0;
-    for token in lex::tokens(source, lex::Language::Q)? {
+    for token in lex::pieces(source)? {
         push_blanks(source.get(at..token.start).unwrap_or_default(), &mut out);
         push_token(source.get(token.start..token.end).unwrap_or_default(), &mut out);
         at = token.end.max(at);

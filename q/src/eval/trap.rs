@@ -4,11 +4,15 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, Place, QError};
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
+use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use columns::table::{Items, Value, Vector, symbol};
 
 /// Position of a level that is no code.
 const NOWHERE: i64 = -1;
+
+/// Handlers that evaluate messages and requests.
+const HANDLERS: [&str; 5] = [".z.pg", ".z.ps", ".z.ws", ".z.ph", ".z.pp"];
 
 /// Converts a backtrace to a value, a level each: `((f;…);(name;file;line;text);position;n)`. `f` is `trap` at its own level and `::` at the others.
 fn as_value(places: &[Place], trap: &Value) -> Value {
@@ -31,11 +35,16 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
     let plain = |text: Vec<u8>, at| Place { name: Vec::new(), text, at, origin: None };
     let mut places = error.trace().to_vec();
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
-    // A remote caller sees its own message, but not the handler that evaluates it.
-    match context.host.caller().remote {
-        true => places.push(plain(context.text.clone(), 0)),
-        false => places.extend(crate::verbs::trace::levels(context, context.at)),
+    let mut levels = crate::verbs::trace::levels(context, context.at);
+    if context.host.caller().remote {
+        // A remote caller sees its own message and what that calls, but no paths, and where handlers are set only the message.
+        let has_handler = HANDLERS.iter().any(|name| context.host.global(prims::name(name)).is_some());
+        if has_handler || context.host.is_restricted() {
+            levels = vec![plain(context.text.clone(), 0)];
+        }
+        levels.iter_mut().for_each(|level| level.origin = None);
     }
+    places.extend(levels);
     places
 }
 

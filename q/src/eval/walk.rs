@@ -8,7 +8,6 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame, Walk};
 use crate::runtime::host::Made;
 use crate::runtime::limits::made;
-use crate::runtime::scalar::Scalar;
 use crate::runtime::scope;
 use crate::runtime::values::truth;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
@@ -141,7 +140,9 @@ impl Context<'_> {
                 }
                 Ok(Value::collapse(items))
             }
-            Kind::Table { keys, columns, keyed_only } => self.table_literal(keys, columns, *keyed_only, frame),
+            Kind::Table { keys, columns, keyed_only } => {
+                self.table_literal(keys, columns, *keyed_only, frame).map_err(|flow| placed(flow, node.at))
+            }
             Kind::Query(template) => qsql::template(self, template, frame).map_err(|flow| placed(flow, node.at)),
             _ => Ok(Value::Null),
         }
@@ -324,7 +325,7 @@ impl Context<'_> {
             });
         }
         path.reverse();
-        if let Some(result) = self.in_place(assign, &path, &value, frame) {
+        if let Some(result) = self.appended_in_place(assign, &path, &value, frame) {
             let result = result?;
             self.was_assigned(&assign.target, &path)?;
             return Ok(result);
@@ -386,50 +387,29 @@ impl Context<'_> {
             && !self.host.global(*name).is_some_and(|seen| crate::eval::views::identical(&seen, changed))
     }
 
-    /// Fast path for `x[i]:v`, `x[i]op:v` and `x,:v` with atoms, on a simple vector without other references. Returns the result;
-    /// `None` if the general path is needed.
-    fn in_place(
+    /// `x,:v` in place, on a value without other references. Returns the new value; `None` if the general path is needed.
+    fn appended_in_place(
         &mut self,
         assign: &Assign,
         path: &[Value],
         value: &Value,
         frame: &mut Frame,
     ) -> Option<Result<Value, QError>> {
-        let through = assign.through.as_ref();
-        let appends = through.is_some_and(|f| prims::is_glyph(f, ","));
-        let whole = appends && path.is_empty();
-        let Some(atom) = vm::atom(value) else { return if whole { self.grown(assign, value, frame) } else { None } };
-        let op = through.and_then(prims::index_of).and_then(prims::atomic_op);
-        let index = match path {
-            [] if appends => None,
-            [index] if through.is_none() || op.is_some() => Some(vm::atom(index)?),
-            _ => return None,
-        };
-        let change = |x: &mut Value| {
-            let change = match index {
-                Some(index) => vm::put(x, index, atom, op),
-                None => vm::push(x, atom),
-            };
-            (change == vm::Change::Done).then(|| match (&*x, index) {
-                (Value::Vector(v), Some(Scalar::Long(row))) if op.is_some() => v.items.get(row as usize),
-                (x, _) if appends => x.clone(),
-                _ => value.clone(),
-            })
-        };
-        let changed = match assign.target.kind {
-            Kind::Local(slot) => change(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
+        if !path.is_empty() || !assign.through.as_ref().is_some_and(|f| prims::is_glyph(f, ",")) {
+            return None;
+        }
+        let Some(atom) = vm::atom(value) else { return self.grown(assign, value, frame) };
+        let push = |x: &mut Value| (vm::push(x, atom) == vm::Change::Done).then(|| x.clone());
+        let pushed = match assign.target.kind {
+            Kind::Local(slot) => push(frame.locals.get_mut(usize::from(slot))?.as_mut()?),
             Kind::Global(name) if !crate::verbs::enums::is_domain(name) => {
                 let mut result = None;
-                self.host.edit(name, &mut |x| result = change(x));
+                self.host.edit(name, &mut |x| result = push(x));
                 result
             }
             _ => None,
         };
-        match changed {
-            Some(result) => Some(Ok(result)),
-            None if whole => self.grown(assign, value, frame),
-            None => None,
-        }
+        pushed.map(Ok).or_else(|| self.grown(assign, value, frame))
     }
 
     /// `x,:v` in place: rows of a table, items of a vector with an attribute.

@@ -151,7 +151,10 @@ fn seed(rest: &[u8]) -> Result {
 fn names(context: &mut Context, word: &[u8], rest: &[u8]) -> Result {
     let space = space(context, rest)?;
     // A dictionary may be a namespace as it is.
-    let known = context.namespace(space).or_else(|| context.host.global(space));
+    let known = match context.namespace(space).or_else(|| context.host.global(space)) {
+        None => crate::eval::globals::part(context, space)?,
+        known => known,
+    };
     if !rest.is_empty() && space != Sym::NULL && known.is_none() {
         return Err(QError::signal(rest));
     }

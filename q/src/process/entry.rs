@@ -9,7 +9,7 @@ use crate::runtime::frame::Frame;
 use crate::runtime::host::Host;
 use crate::runtime::limits::{Limits, settled};
 use crate::syntax::ast::Kind;
-use crate::syntax::{parse, prims};
+use crate::syntax::{lex, parse, prims};
 use crate::verbs::above::Evaluate;
 use crate::verbs::function::valence;
 use columns::table::function::Function;
@@ -114,9 +114,18 @@ pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Ori
         context.in_text(text, origin, |context| run_statements(context, text))
     };
     result.map_err(|error| {
-        let error = error.leave(b"", text, 0);
+        let error = error.leave(b"", without_comment(text), 0);
         error.locate(|name| context.host.origin(symbol::find(name)?))
     })
+}
+
+/// Text without the comment at its end, as kdb+ shows it with an error.
+fn without_comment(text: &[u8]) -> &[u8] {
+    let code = lex::pieces(text).ok().and_then(|pieces| text.split_at_checked(pieces.iter().rev().nth(1)?.end));
+    match code {
+        Some((code, rest)) if rest.trim_ascii_start().starts_with(b"/") => code,
+        _ => text,
+    }
 }
 
 /// Removes the comment behind a shell command: a slash with at least two blanks before it and one behind it. After a single blank, the slash is the

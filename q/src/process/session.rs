@@ -15,12 +15,13 @@ use crate::runtime::error::{Origin, QError};
 use crate::runtime::guard::{Asking, Authors};
 use crate::runtime::host::{Caller, Grants, Host, Made, Resume, Setting, Threads};
 use crate::runtime::limits::{self, Limits};
+use crate::runtime::names;
 use crate::runtime::values::symbol;
 use crate::verbs::append;
 use crate::verbs::show::{cut_note, show};
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub use outside::{Door, Output, Start};
 pub struct Session {
     globals: HashMap<Sym, Value>,
     order: Vec<Sym>,
+    /// Namespaces that have had names.
+    spaces: HashSet<Sym>,
     asking: Asking,
     /// Author of the code in each global: the owner or a remote caller.
     authors: Authors,
@@ -252,15 +255,6 @@ fn words(words: &[Vec<u8>]) -> Value {
     Value::list(words.iter().map(|w| Value::chars(&w[..])).collect())
 }
 
-/// Splits a full name into namespace and short name; `a.b` is `b` of `a`.
-fn split(name: Sym) -> (&'static [u8], &'static [u8]) {
-    let full = text(name);
-    match full.iter().rposition(|c| *c == b'.') {
-        Some(at) if at > 0 => (full.get(..at).unwrap_or_default(), full.get(at + 1..).unwrap_or_default()),
-        _ => (b"", full),
-    }
-}
-
 impl Host for Session {
     fn global(&self, name: Sym) -> Option<Value> {
         let value = self.globals.get(&name);
@@ -282,6 +276,7 @@ impl Host for Session {
         }
         if self.globals.insert(name, value).is_none() {
             self.order.push(name);
+            self.spaces.extend(names::around(name));
         }
         Ok(())
     }
@@ -297,6 +292,10 @@ impl Host for Session {
         }
     }
 
+    fn may_change(&self, name: Sym) -> Result<(), QError> {
+        self.check_change(name)
+    }
+
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
         self.check_change(name)?;
         self.globals.remove(&name);
@@ -306,29 +305,14 @@ impl Host for Session {
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
         self.authors.list(&self.asking);
-        let space = if text(namespace) == b"." { b"" } else { text(namespace) };
-        let mut found: Vec<Sym> = Vec::new();
-        for name in &self.order {
-            let (own, short) = split(*name);
-            // A nested namespace is listed once, by its own name.
-            let below = own.strip_prefix(space).and_then(|rest| rest.strip_prefix(b".")).filter(|_| !space.is_empty());
-            let short = match below {
-                // `.x` stands among the namespaces, also if it is none.
-                _ if space.is_empty() && short.starts_with(b".") => continue,
-                _ if own == space => short,
-                None if space.is_empty() && !own.starts_with(b".") => {
-                    own.split(|c| *c == b'.').next().unwrap_or_default()
-                }
-                Some(below) => below.split(|c| *c == b'.').next().unwrap_or_default(),
-                None => continue,
-            };
-            if let Ok(short) = symbol(short)
-                && (own == space || !found.contains(&short))
-            {
-                found.push(short);
-            }
+        names::within(self.order.iter().copied(), namespace)
+    }
+
+    fn names_below(&self, namespace: Sym) -> Vec<Sym> {
+        match self.spaces.contains(&namespace) {
+            true => names::below(self.order.iter().copied(), namespace),
+            false => Vec::new(),
         }
-        found
     }
 
     fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
@@ -338,18 +322,7 @@ impl Host for Session {
 
     fn namespaces(&self) -> Vec<Sym> {
         self.authors.list(&self.asking);
-        let mut found: Vec<Sym> = Vec::new();
-        for name in &self.order {
-            let space = text(*name).strip_prefix(b".").unwrap_or_default();
-            let top = space.split(|c| *c == b'.').next().unwrap_or_default();
-            if let Ok(symbol) = symbol(top)
-                && !top.is_empty()
-                && !found.contains(&symbol)
-            {
-                found.push(symbol);
-            }
-        }
-        found
+        names::namespaces(self.order.iter().copied())
     }
 
     fn makes_code(&self, made: Made<'_>) -> Result<(), QError> {

@@ -167,6 +167,14 @@ pub trait Host {
     /// uses [`Host::assign`].
     fn edit(&mut self, _name: Sym, _change: &mut dyn FnMut(&mut Value)) {}
 
+    /// Whether the caller may change or delete a global, where several are changed only together.
+    ///
+    /// # Errors
+    /// Those of [`Host::assign`] and [`Host::remove`].
+    fn may_change(&self, _name: Sym) -> Result<(), QError> {
+        Ok(())
+    }
+
     /// Deletes a global: `` delete t from `. ``.
     fn remove(&mut self, _name: Sym) -> Result<(), QError> {
         Err(QError::named("access"))
@@ -180,6 +188,12 @@ pub trait Host {
     fn find_name(&self, is_it: &mut dyn FnMut(&Value) -> bool) -> Sym {
         let mut names = self.names(Sym::NULL).into_iter();
         names.find(|name| self.global(*name).is_some_and(|value| is_it(&value))).unwrap_or(Sym::NULL)
+    }
+
+    /// Returns the globals below a namespace, by their full names, which an assignment to the namespace deletes. Unlike [`Host::names`] it
+    /// shows the evaluation nothing.
+    fn names_below(&self, _namespace: Sym) -> Vec<Sym> {
+        Vec::new()
     }
 
     /// Returns names that `key` lists but a dictionary of the namespace omits, because their values are large.

@@ -57,6 +57,8 @@ struct Lexer<'a> {
     /// Where the text begins, past the mark of its language.
     first: usize,
     language: Language,
+    /// Whether a number that is none is an error.
+    checks_numbers: bool,
     out: Vec<Placed>,
     /// For each open bracket, whether it opens the parameters of a lambda or the keys of a table.
     heads: Vec<bool>,
@@ -69,8 +71,21 @@ struct Lexer<'a> {
 /// # Errors
 /// `parse` with its position; `limit` if there is no room for a new symbol; `stop` and `wsfull` at the limits.
 pub fn tokens(text: &[u8], language: Language) -> Result<Vec<Placed>, QError> {
+    read(text, language, true)
+}
+
+/// As [`tokens`] of q, for their places only: what begins as a number need not be one.
+///
+/// # Errors
+/// Those of [`tokens`].
+pub fn pieces(text: &[u8]) -> Result<Vec<Placed>, QError> {
+    read(text, Language::Q, false)
+}
+
+fn read(text: &[u8], language: Language, checks_numbers: bool) -> Result<Vec<Placed>, QError> {
     let first = if language == Language::K { PREFIX.len() } else { 0 };
-    let mut lexer = Lexer { text, at: first, first, language, out: Vec::new(), heads: Vec::new(), head_end: 0 };
+    let (out, heads) = (Vec::new(), Vec::new());
+    let mut lexer = Lexer { text, at: first, first, language, checks_numbers, out, heads, head_end: 0 };
     while lexer.step()? {
         limits::pace()?;
     }
@@ -79,9 +94,22 @@ pub fn tokens(text: &[u8], language: Language) -> Result<Vec<Placed>, QError> {
     Ok(lexer.out)
 }
 
+/// The longest number that names its error.
+const MAX_NAMED_BYTES: usize = 64;
+
 /// A syntax error at a byte position.
 pub fn parse_error(what: &str, at: usize) -> QError {
     QError::with("parse", what).place(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+/// The error of numbers that are none or that do not fit one list. As in kdb+, its name is the number, if one of them is none.
+fn not_a_number(parts: &[&[u8]], at: usize) -> QError {
+    let at_fault = parts.iter().find(|part| literal::numbers(&[part]).is_none());
+    let text = String::from_utf8_lossy(&parts.join(&b' ')).into_owned();
+    match at_fault.filter(|part| part.len() <= MAX_NAMED_BYTES) {
+        Some(part) => QError::signal(*part).because("not a number").place(u32::try_from(at).unwrap_or(u32::MAX)),
+        None => parse_error(&format!("not a number: {text}"), at),
+    }
 }
 
 /// Whether nothing but blanks and a comment stands before the end of the expression.
@@ -373,10 +401,11 @@ impl Lexer<'_> {
                 break;
             }
         }
-        let value = literal::numbers(&parts).ok_or_else(|| {
-            let text = String::from_utf8_lossy(text.get(start..self.at).unwrap_or_default()).into_owned();
-            parse_error(&format!("not a number: {text}"), start)
-        })?;
+        let value = match literal::numbers(&parts) {
+            Some(value) => value,
+            None if self.checks_numbers => return Err(not_a_number(&parts, start)),
+            None => Value::Null,
+        };
         self.push(Token::Literal(value), start, spaced);
         Ok(())
     }

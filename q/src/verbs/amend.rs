@@ -9,7 +9,7 @@ use crate::verbs::fit::fitting;
 use crate::verbs::format::is_blank;
 use crate::verbs::index::is_key;
 use crate::verbs::rows::is_item_of_lists;
-use crate::verbs::{cast, enums, find, index};
+use crate::verbs::{cast, enums, find, index, many};
 use columns::sys::shared::{Held, Shared, depth_around};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 use proto::types;
@@ -60,7 +60,8 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
         }
         keys @ (Value::Vector(_) | Value::Table(_)) if !is_key(&x, first) => {
             if let (Value::Vector(keys), true) = (keys, rest.is_empty())
-                && let Some(done) = bulk(&x, keys, change)?
+                && let (None, Some(value)) = (change.function, change.value)
+                && let Some(done) = many::replaced(&x, keys, value)?
             {
                 return Ok(done);
             }
@@ -164,26 +165,6 @@ fn is_untyped(x: &Value) -> bool {
     matches!(&d.keys, Value::Vector(Vector { items: Items::List(keys), .. }) if keys.is_empty())
 }
 
-/// Replaces many items of a simple vector at once.
-fn bulk(x: &Value, keys: &Vector, change: &Amend) -> Result<Option<Value>, QError> {
-    let (Value::Vector(v), None, Some(value)) = (x, change.function, change.value) else { return Ok(None) };
-    let (Items::Long(v), Items::Long(rows)) = (&v.items, &keys.items) else { return Ok(None) };
-    let mut items = v.clone().into_vec();
-    let mut put = |row: i64, new: i64| {
-        let slot = usize::try_from(row).ok().and_then(|r| items.get_mut(r)).ok_or(QError::named("length"))?;
-        *slot = new;
-        Ok::<(), QError>(())
-    };
-    match value {
-        Value::Long(new) => rows.iter().try_for_each(|r| put(*r, *new))?,
-        Value::Vector(Vector { items: Items::Long(new), .. }) if new.len() == rows.len() => {
-            rows.iter().zip(new.iter()).try_for_each(|(r, n)| put(*r, *n))?;
-        }
-        _ => return Ok(None),
-    }
-    Ok(Some(Value::longs(items)))
-}
-
 /// Changes one item.
 fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Amend) -> Result<Value, QError> {
     if let Value::Func(_) = x {
@@ -200,10 +181,19 @@ fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Ame
     {
         return Err(QError::no_column(columns::table::symbol::text(*name)));
     }
-    if let (Value::Table(t), [Value::Sym(name)]) = (&x, rest) {
+    if let (Value::Table(t), [Value::Sym(name), deeper @ ..]) = (&x, rest) {
         let column = Value::of_column(index::column(t, *name)?.clone());
-        let new = deep(context, column, std::slice::from_ref(key), change)?;
+        let new = deep(context, column, &[std::slice::from_ref(key), deeper].concat(), change)?;
         return set(context, x, &Value::Sym(*name), new);
+    }
+    // A cell of a keyed table, as that of the table of its values.
+    if let (Value::Dict(d), [Value::Sym(_), ..]) = (&x, rest)
+        && let Some((keys, _)) = d.keyed()
+        && let Some(row) = find::row_of(keys, &sought_row(keys, key))?
+    {
+        let Dict { sorted, keys, values } = (**d).clone();
+        let values = deep(context, values, &[&[Value::Long(row as i64)], rest].concat(), change)?;
+        return Ok(Value::Dict(Held::new(Dict { sorted, keys, values })));
     }
     if rest.is_empty()
         && let Some(counted) = counted_from_zero(context, &x, at, change)?
@@ -502,6 +492,9 @@ fn set_in_table(context: &mut Context, mut t: Table, key: &Value, new: Value) ->
             Ok(Value::table(t))
         }
         row => {
+            if matches!(new, Value::Vector(_)) && new.count() != t.columns.len() {
+                return Err(QError::named("length"));
+            }
             for (i, column) in t.columns.iter_mut().enumerate() {
                 let name = t.names.get(i).copied().unwrap_or_default();
                 let item = match &new {

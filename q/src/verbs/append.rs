@@ -9,6 +9,7 @@ use crate::runtime::values::domain_of_items;
 use crate::runtime::values::type_error;
 use crate::verbs::above::{Evaluate, Stored};
 use crate::verbs::attributes::{after_append, after_growth};
+use crate::verbs::entries::join_in_place;
 use crate::verbs::fit::{Fitting, conform, fitting, is_keyed, keyed_rows, widened};
 use crate::verbs::keyed;
 use crate::verbs::rows::{joined, room_for_rows};
@@ -71,7 +72,7 @@ fn add(x: &mut Value, new: &Fitting, replace: bool) -> Done {
 }
 
 /// The empty list: joined to a dictionary or a table it adds nothing.
-fn is_nothing(y: &Value) -> bool {
+pub(crate) fn is_nothing(y: &Value) -> bool {
     matches!(y, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
 }
 
@@ -152,7 +153,7 @@ fn grows_in_place(x: &Value, y: &Value) -> bool {
     match x {
         Value::Table(_) | Value::Dict(_) if is_nothing(y) => false,
         Value::Table(t) => !t.columns.is_empty(),
-        Value::Dict(d) => d.keyed().is_some() && !d.sorted,
+        Value::Dict(d) => !d.sorted && (d.keyed().is_some() || matches!(y, Value::Dict(y) if y.keyed().is_none())),
         Value::Vector(Vector { items: Items::List(l), .. }) => match y {
             Value::Vector(Vector { items: Items::List(more), .. }) => !l.is_empty() && !more.is_empty(),
             // A list appended to a list of lists becomes one item.
@@ -171,8 +172,10 @@ pub(crate) fn in_place(context: &mut Context, x: &mut Value, y: &Value) -> Optio
     if !grows_in_place(x, y) {
         return None;
     }
-    if let Value::Vector(v) = x {
-        return Some(lengthen(v, y));
+    match x {
+        Value::Vector(v) => return Some(lengthen(v, y)),
+        Value::Dict(d) if d.keyed().is_none() => return join_in_place(x, y),
+        _ => {}
     }
     Some(fitting(context, x, y, true).and_then(|new| add(x, &new, true)))
 }
@@ -190,6 +193,7 @@ pub(crate) fn in_place_global(context: &mut Context, name: Sym, y: &Value) -> Op
         _ if !grows_in_place(x, y) => None,
         Value::Vector(_) if is_domain => None,
         Value::Vector(v) => Some(lengthen(v, y).map(|()| None)),
+        Value::Dict(d) if d.keyed().is_none() => join_in_place(x, y).map(|done| done.map(|()| None)),
         table => Some(Ok(Some(table.clone()))),
     });
     let new = match found?? {
@@ -310,7 +314,12 @@ pub(crate) fn insert(context: &mut Context, x: Value, y: Value) -> Result {
         return upsert(context, x, y);
     }
     let name = context.named(name)?;
-    let rows = append_global(context, name, &y, false)?;
+    // Rows of a table may lack columns.
+    let wide = match (context.host.global(name), &y) {
+        (Some(Value::Table(t)), Value::Table(_)) => widened(&t, &y)?,
+        _ => None,
+    };
+    let rows = append_global(context, name, wide.as_ref().unwrap_or(&y), false)?;
     context.was_set(name, &[])?;
     Ok(rows)
 }
@@ -323,7 +332,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
             return Ok(x);
         }
         let old = context.stored_or_empty(&x)?;
-        let new = if old.count() == 0 { y } else { upsert_value(context, old, &y, true)? };
+        let new = if is_nothing(&old) { y } else { upsert_value(context, old, &y, true)? };
         // The directory of a splayed table may also be named without its slash.
         let is_folder = matches!(context.stored_names(x.clone())?, Value::Vector(Vector { items: Items::Sym(_), .. }));
         let place = if is_folder { crate::runtime::paths::inside(name, Sym::NULL)? } else { name };
@@ -335,7 +344,8 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         // A list of records, or records with only some of the columns.
         let wide = match context.host.global(name) {
             Some(Value::Table(t)) if is_keyed(&y) => return Err(keyed_rows(&t, &y)),
-            Some(Value::Table(t)) => widened(&t, &y)?,
+            // Without rows, `append_global` widens them.
+            Some(Value::Table(t)) if t.count() > 0 => widened(&t, &y)?,
             _ => None,
         };
         if !(is_nothing(&y) && context.host.global(name).as_ref().is_some_and(has_rows)) {
@@ -348,10 +358,10 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
 }
 
 /// Returns a table with rows added. In a keyed table, rows with existing keys are replaced (`replace`) or rejected.
-fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, replace: bool) -> Result {
+pub(crate) fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, replace: bool) -> Result {
     match &x {
         Value::Dict(d) if !d.sorted && d.keyed().is_none() => match rows {
-            Value::Dict(r) => crate::verbs::shape::join_dicts(context, d, r),
+            Value::Dict(r) => crate::verbs::shape::join_dicts(context, d.clone(), r),
             pair if pair.count() == 2 => crate::verbs::amend::set(context, x.clone(), &pair.at(0), pair.at(1)),
             _ => Err(type_error()),
         },

@@ -1,20 +1,17 @@
-//! Search: `?`, keys of dictionaries and keyed tables, `bin`.
+//! Search: `?`, keys of dictionaries and keyed tables.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
-use crate::verbs::convert::order_floats;
 use crate::verbs::given::other_columns;
-use crate::verbs::matches::{order, partition_point, same_exactly};
+use crate::verbs::matches::same_exactly;
 use crate::verbs::rows::is_item_of_lists;
 use crate::verbs::seek;
-use columns::kernel::blocks;
 use columns::kernel::keys::{self, Groups};
 use columns::sys::budget;
-use columns::table::symbol::text;
+use columns::table::row_index::find_rows_by_kept;
 use columns::table::{Attr, Items, Raw, Table, Value, Vector};
 use proto::types;
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 /// Items in hashable form: equal forms mean equal items.
@@ -42,8 +39,6 @@ fn bits(f: f64) -> u64 {
 
 /// Items between two checks of the limits.
 const CHUNK: usize = budget::BLOCK;
-/// Binary searches between two checks of the limits.
-const SOUGHT_AT_ONCE: usize = 1 << 10;
 
 /// Maps each item, within the limits.
 fn made<T, U>(items: &[T], make: impl Fn(&T) -> U) -> Result<Vec<U>, QError> {
@@ -244,9 +239,15 @@ pub(crate) fn positions(context: &Context, list: &Vector, sought: &Vector) -> Re
     positions_of(list, sought)
 }
 
-/// Positions by the index that `` `u# `` has made; `None` without one.
+/// Key columns of at least this many rows keep an index.
+pub(crate) const INDEXED_ROWS: usize = 256;
+/// Lists with `` `u# `` of at least this many items keep an index; shorter ones are searched faster without.
+const INDEXED_UNIQUE: usize = 32;
+
+/// Positions by the index of a list with `` `u# ``, or by one that appends to a keyed table have made; `None` without one.
 fn by_index(list: &Vector, sought: &Items) -> Result<Option<Vec<i64>>, QError> {
-    if list.attr != Attr::Unique {
+    let is_unique = list.attr == Attr::Unique;
+    if list.len() < if is_unique { INDEXED_UNIQUE } else { INDEXED_ROWS } {
         return Ok(None);
     }
     limits::room_for::<i64>(sought.len())?;
@@ -255,8 +256,8 @@ fn by_index(list: &Vector, sought: &Items) -> Result<Option<Vec<i64>>, QError> {
         let chunk = sought.cut(from, from + CHUNK);
         budget::note(chunk.len());
         limits::check()?;
-        match list.items.places(&chunk) {
-            Some(places) => out.extend(places),
+        match list.items.places(&chunk, is_unique, room) {
+            Some(places) => out.extend(places?),
             None => return Ok(None),
         }
     }
@@ -369,6 +370,12 @@ pub(crate) fn row_of(keys: &Table, values: &Value) -> Result<Option<usize>, QErr
     {
         return Ok(rows.first().and_then(|row| usize::try_from(*row).ok()).filter(|row| *row < column.len()));
     }
+    if keys.count() >= INDEXED_ROWS && sought.iter().all(Value::is_atom) {
+        let columns: Vec<Vector> = sought.iter().map(|value| value.to_items().into()).collect();
+        if let Some(rows) = find_rows_by_kept(&keys.columns, &columns, room) {
+            return Ok(rows?.first().copied().flatten());
+        }
+    }
     let rows = match (keys.columns.first(), sought.first()) {
         (Some(first), Some(value)) if value.is_atom() => equal_to(&first.items, &value.to_items(), 0)
             .filter(|_| first.items.plain().type_number() == value.to_items().type_number()),
@@ -430,14 +437,21 @@ pub(crate) const FEW_ROWS: usize = 4;
 
 /// Positions of items equal to one; `None` for types whose equal items may differ in their bits.
 fn equal_to(items: &Items, sought: &Items, row: usize) -> Option<Vec<i64>> {
+    /// Items compared at once, without a branch for each.
+    const RUN: usize = 64;
     fn all<T: PartialEq>(items: &[T], sought: Option<&T>) -> Vec<i64> {
         let mut out = Vec::new();
+        let Some(sought) = sought else { return out };
         for (block, items) in items.chunks(CHUNK).enumerate() {
             if budget::spend(items.len()) {
                 break;
             }
-            let here = items.iter().enumerate().filter(|(_, item)| Some(*item) == sought);
-            out.extend(here.map(|(i, _)| (block * CHUNK + i) as i64));
+            for (run, items) in items.chunks(RUN).enumerate() {
+                if items.iter().fold(false, |found, item| found | (item == sought)) {
+                    let here = items.iter().enumerate().filter(|(_, item)| *item == sought);
+                    out.extend(here.map(|(i, _)| (block * CHUNK + run * RUN + i) as i64));
+                }
+            }
         }
         out
     }
@@ -535,63 +549,4 @@ fn row_bytes(rows: usize, width: usize, cell: impl Fn(usize, usize) -> Option<Va
         all.push(out);
     }
     Ok(all)
-}
-
-/// `list bin wanted`: the last index whose item is not above; -1 without one.
-pub(crate) fn bin(list: &Value, sought: &Value) -> Result<Vec<i64>, QError> {
-    search(list, sought, |o| o != Ordering::Greater).map(|v| blocks::map(&v, |i| i - 1))
-}
-
-/// `list binr wanted`: the first index whose item is not below.
-pub(crate) fn binr(list: &Value, sought: &Value) -> Result<Vec<i64>, QError> {
-    search(list, sought, |o| o == Ordering::Less)
-}
-
-fn search(list: &Value, sought: &Value, before: impl Fn(Ordering) -> bool) -> Result<Vec<i64>, QError> {
-    let (Value::Vector(l), Value::Vector(w)) = (list, sought) else { return Err(QError::named("type")) };
-    fn each<T, U>(
-        l: &[T],
-        w: &[U],
-        cmp: impl Fn(&T, &U) -> Result<Ordering, QError>,
-        before: impl Fn(Ordering) -> bool,
-    ) -> Result<Vec<i64>, QError> {
-        limits::room_for::<i64>(w.len())?;
-        let mut out = Vec::with_capacity(w.len());
-        let steps = l.len().checked_ilog2().unwrap_or(0) as usize + 1;
-        for chunk in w.chunks(SOUGHT_AT_ONCE) {
-            if budget::spend(chunk.len().saturating_mul(steps)) {
-                limits::settle()?;
-            }
-            for w in chunk {
-                out.push(partition_point(l, |l| Ok::<_, QError>(before(cmp(l, w)?)))? as i64);
-            }
-        }
-        Ok(out)
-    }
-    fn all(v: &Vector) -> Result<Vec<Value>, QError> {
-        limits::room_for::<Value>(v.len())?;
-        let mut out = Vec::with_capacity(v.len());
-        for i in 0..v.len() {
-            limits::pace()?;
-            out.push(v.items.get(i));
-        }
-        Ok(out)
-    }
-    if l.items.type_number() != w.items.type_number() && !matches!((&l.items, &w.items), (_, Items::List(_))) {
-        let (a, b) = (l.items.type_number(), w.items.type_number());
-        if a == 0 || a == 11 || b == 11 || a == 2 || b == 2 {
-            return Err(QError::named("type"));
-        }
-        return each(&all(l)?, &all(w)?, order, before);
-    }
-    match (l.items.raw(), w.items.raw()) {
-        (Raw::U8(l), Raw::U8(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
-        (Raw::I16(l), Raw::I16(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
-        (Raw::I32(l), Raw::I32(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
-        (Raw::I64(l), Raw::I64(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
-        (Raw::Sym(l), Raw::Sym(w)) => each(l, w, |a, b| Ok(text(*a).cmp(text(*b))), before),
-        (Raw::F64(l), Raw::F64(w)) => each(l, w, |a, b| Ok(order_floats(a, b)), before),
-        (Raw::List(l), Raw::List(w)) => each(l, w, order, before),
-        _ => each(&all(l)?, &all(w)?, order, before),
-    }
 }

@@ -21,6 +21,11 @@ pub(crate) struct Fitting {
 }
 
 impl Fitting {
+    /// Rows with all columns of the table, in its order and of its types.
+    pub fn whole(rows: Table) -> Fitting {
+        Fitting { rows, given: None }
+    }
+
     /// Whether a column's items come from the rows rather than being nulls for a column that they lack.
     pub fn is_given(&self, name: Sym) -> bool {
         self.given.as_ref().is_none_or(|given| given.contains(&name))

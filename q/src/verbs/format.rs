@@ -288,6 +288,10 @@ fn vector(v: &Vector, precision: u8, out: &mut Line) -> Result<(), QError> {
     if let Some(domain) = crate::runtime::values::domain_of_items(&v.items) {
         let glyph: &[u8] = if matches!(v.items, Items::Link(..)) { link_glyph(domain) } else { b"$" };
         out.put(&[b"`", text(domain), glyph].concat())?;
+        // An enumeration is a type of its own.
+        if v.is_empty() && glyph == b"$" {
+            return out.put(b"()");
+        }
         return vector(&Vector { attr: columns::table::Attr::None, items: v.items.plain() }, precision, out);
     }
     let number = v.items.type_number();

@@ -3,9 +3,9 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::verbs::above::Evaluate;
+use crate::verbs::bin;
 use crate::verbs::convert::rows;
-use crate::verbs::find;
-use crate::verbs::find::FindRank;
+use crate::verbs::find::{self, FindRank};
 use crate::verbs::lookup::{Lookup, together};
 use crate::verbs::map::map;
 use crate::verbs::rows::is_item_of_lists;
@@ -173,7 +173,7 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
         // A list of keys selects a list of values, unless a key is itself a list.
         (Value::Vector(_), Value::Vector(sought)) => {
             if d.sorted {
-                return Ok(d.values.gather(&find::bin(&d.keys, i)?));
+                return Ok(d.values.gather(&bin::bin(&d.keys, i)?));
             }
             let keys = d.keys.as_vector().ok_or(QError::named("type"))?;
             let deep = |v: &Vector| matches!(v.items, Items::List(_));
@@ -188,7 +188,7 @@ fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError
         }
         (_, Value::Dict(_)) => map(context, i, |c, item| from_dict(c, d, &item)),
         _ if d.sorted => {
-            let at = find::bin(&d.keys, &i.clone().enlist())?.first().copied().unwrap_or(-1);
+            let at = bin::bin(&d.keys, &i.clone().enlist())?.first().copied().unwrap_or(-1);
             Ok(d.values.at(usize::try_from(at).unwrap_or(usize::MAX)))
         }
         _ => Ok(d.values.at(find::position(&d.keys, i)?.unwrap_or(usize::MAX))),

@@ -4,23 +4,21 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::type_error;
 use crate::verbs::attributes::after_growth;
-use crate::verbs::find;
+use crate::verbs::find::{self, INDEXED_ROWS};
 use crate::verbs::fit::Fitting;
+use columns::kernel::keys::Groups;
 use columns::table::row_index::find_rows;
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 use std::sync::Arc;
 
-/// Key columns of at least this many rows keep an index, as one with `` `u# `` does.
-const INDEXED_ROWS: usize = 256;
-
 /// Where new rows go in a keyed table.
 #[derive(Default)]
-struct Places {
+pub(super) struct Places {
     /// Row of the table, and the new row that replaces its values; a later one replaces an earlier one.
-    replaced: Vec<(usize, usize)>,
+    pub(super) replaced: Vec<(usize, usize)>,
     /// New rows to append: the first of each key, and the last of each, whose values count.
-    keys: Vec<u32>,
-    values: Vec<u32>,
+    pub(super) keys: Vec<u32>,
+    pub(super) values: Vec<u32>,
 }
 
 /// Puts rows into a keyed table, in place where nothing else refers to its columns.
@@ -39,7 +37,7 @@ pub(crate) fn put(d: &mut Dict, new: &Fitting, replace: bool) -> Result<(), QErr
     if !replace && known.iter().any(Option::is_some) {
         return Err(QError::named("insert"));
     }
-    let places = places(&added, &known)?;
+    let places = places(&known, || find::row_groups(&added.columns))?;
     room(keys.columns.iter().chain(&values.columns), new)?;
     let fresh_keys: Vec<Items> = key_columns.iter().map(|c| picked(&c.items, &places.keys)).collect();
     let fresh_values: Vec<Items> = value_columns.iter().map(|c| picked(&c.items, &places.values)).collect();
@@ -73,7 +71,7 @@ pub(crate) fn put(d: &mut Dict, new: &Fitting, replace: bool) -> Result<(), QErr
     Ok(())
 }
 
-fn picked(items: &Items, rows: &[u32]) -> Items {
+pub(super) fn picked(items: &Items, rows: &[u32]) -> Items {
     if rows.len() == items.len() && rows.iter().enumerate().all(|(i, row)| *row as usize == i) {
         return items.clone();
     }
@@ -99,8 +97,8 @@ fn rows_of(keys: &mut Table, added: &Table) -> Result<Vec<Option<usize>>, QError
     let count = keys.count();
     // With `u#` a column keeps an index of its own.
     let has_own = |column: &Vector| column.attr == Attr::Unique;
-    if keys.columns.len() > 1
-        && count >= INDEXED_ROWS
+    // A single column of floats has such an index too.
+    if count >= INDEXED_ROWS
         && !keys.columns.iter().any(has_own)
         && let Some(found) = find_rows(&mut keys.columns, &added.columns, find::room)
     {
@@ -110,10 +108,14 @@ fn rows_of(keys: &mut Table, added: &Table) -> Result<Vec<Option<usize>>, QError
     Ok(at.into_iter().map(|at| usize::try_from(at).ok().filter(|at| *at < count)).collect())
 }
 
-fn places(added: &Table, known: &[Option<usize>]) -> Result<Places, QError> {
+/// The places of new rows, of which some have `known` keys. `groups` groups the new rows by their keys.
+pub(super) fn places(
+    known: &[Option<usize>],
+    groups: impl FnOnce() -> Result<Groups, QError>,
+) -> Result<Places, QError> {
     let mut out = Places::default();
     let is_new = known.iter().filter(|at| at.is_none()).count();
-    let groups = if is_new > 1 { find::row_groups(&added.columns)? } else { Default::default() };
+    let groups = if is_new > 1 { groups()? } else { Default::default() };
     let mut place_of: Vec<Option<usize>> = vec![None; groups.firsts.len().max(1)];
     for (row, at) in known.iter().enumerate() {
         limits::pace()?;

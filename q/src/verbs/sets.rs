@@ -12,10 +12,10 @@ use crate::verbs::lookup::{Lookup, together};
 use crate::verbs::map::map;
 use crate::verbs::matches::same_exactly;
 use crate::verbs::shape::join;
-use crate::verbs::{find, index};
+use crate::verbs::{bin, find, index};
 use columns::kernel::blocks;
 use columns::table::symbol::text;
-use columns::table::{Items, Sym, Table, Value, Vector};
+use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
 
 pub(crate) fn distinct(_: &mut Context, x: Value) -> Result {
@@ -37,7 +37,14 @@ fn distinct_of(x: &Value) -> Result {
         return Ok(x.clone().unmapped());
     }
     limits::room_for::<i64>(groups.firsts.len())?;
-    Ok(x.gather(&groups.firsts))
+    let kept = x.gather(&groups.firsts);
+    Ok(match (x, kept) {
+        // What is sorted stays so.
+        (Value::Vector(Vector { attr: Attr::Sorted, .. }), Value::Vector(v)) => {
+            Vector { attr: Attr::Sorted, items: v.items }.into()
+        }
+        (_, kept) => kept,
+    })
 }
 
 pub(crate) fn group(context: &mut Context, x: Value) -> Result {
@@ -303,11 +310,11 @@ pub(crate) fn except(context: &mut Context, x: Value, y: Value) -> Result {
 }
 
 pub(crate) fn bin(context: &mut Context, x: Value, y: Value) -> Result {
-    searched(context, x, y, find::bin)
+    searched(context, x, y, bin::bin)
 }
 
 pub(crate) fn binr(context: &mut Context, x: Value, y: Value) -> Result {
-    searched(context, x, y, find::binr)
+    searched(context, x, y, bin::binr)
 }
 
 type Search = fn(&Value, &Value) -> std::result::Result<Vec<i64>, QError>;

@@ -6,11 +6,12 @@ use crate::runtime::limits;
 use crate::runtime::op::Op;
 use crate::runtime::values::{Result, listed, type_error};
 use crate::verbs::above::Stored;
-use crate::verbs::index;
 use crate::verbs::on_disk::held;
 use crate::verbs::rows::flip_list;
+use crate::verbs::{entries, find, index, keyed, merged, sets};
 use columns::kernel::blocks;
 use columns::sys::budget::{self, BLOCK};
+use columns::sys::shared::Held;
 use columns::table::{Attr, Dict, Items, Raw, Table, Value, Vector};
 use std::sync::Arc;
 
@@ -172,11 +173,11 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
                 return Err(QError::with("type", "the record has other types than the columns"));
             }
             match crate::verbs::rows::key_by(keys, &row)? {
-                Value::Dict(row) => join_dicts(context, &a, &row)?,
+                Value::Dict(row) => join_dicts(context, a, &row)?,
                 _ => return Err(type_error()),
             }
         }
-        (Value::Dict(a), Value::Dict(b)) => join_dicts(context, &a, &b)?,
+        (Value::Dict(a), Value::Dict(b)) => join_dicts(context, a, &b)?,
         (Value::Table(a), Value::Table(b)) => crate::verbs::rows::join_tables(a, &b)?,
         (Value::Table(a), Value::Dict(b)) => {
             if b.keyed().is_some() {
@@ -188,7 +189,7 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
         (Value::Dict(a), Value::Table(b)) if a.keyed().is_some() => {
             let keyed = crate::verbs::rows::key_by(a.keyed().map_or(0, |k| k.0.columns.len()), &b)?;
             match keyed {
-                Value::Dict(b) => join_dicts(context, &a, &b)?,
+                Value::Dict(b) => join_dicts(context, a, &b)?,
                 _ => return Err(type_error()),
             }
         }
@@ -241,18 +242,38 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
     })
 }
 
-/// The keys of both; of a common key the right value.
-pub(crate) fn join_dicts(context: &mut Context, a: &Dict, b: &Dict) -> Result {
-    let keys = crate::verbs::sets::union(context, a.keys.clone(), b.keys.clone())?;
-    let in_a = crate::verbs::find::all(context, &a.keys, &keys)?;
-    // Of duplicate keys the last entry wins.
-    let last = b.keys.count() as i64 - 1;
-    let from_last: Vec<i64> = (0..=last).rev().collect();
-    let behind = crate::verbs::find::all(context, &b.keys.gather(&from_last), &keys)?;
-    let in_b: Vec<i64> = behind.into_iter().map(|j| if j > last { j } else { last - j }).collect();
+/// The keys of both; of a common key the right value. The entries of `b` are put into `a` where they fit.
+pub(crate) fn join_dicts(context: &mut Context, a: Held<Dict>, b: &Dict) -> Result {
+    if let Some(new) = entries::fit(&a, b)? {
+        let mut own = a.into_value();
+        new.put(&mut own);
+        return Ok(Value::Dict(own.into()));
+    }
+    if let Some(new) = merged::rows_alike(&a, b) {
+        let mut own = a.into_value();
+        keyed::put(&mut own, &new, true)?;
+        return Ok(Value::Dict(own.into()));
+    }
+    // Keys that `a` repeats stay, as all its entries do.
+    let are_alike = matches!((&a.keys, &b.keys), (Value::Vector(x), Value::Vector(y))
+        if x.items.type_number() == y.items.type_number() && !x.items.is_enumerated());
+    let (keys, mut rows) = if are_alike {
+        let new = b.keys.gather(&sets::rows(context, &b.keys, &a.keys, false)?);
+        let new = sets::distinct(context, new)?;
+        let keys = join(context, a.keys.clone(), new)?;
+        let rows = (0..keys.count() as i64).collect();
+        (keys, rows)
+    } else {
+        let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
+        let rows = find::all(context, &a.keys, &keys)?;
+        (keys, rows)
+    };
     let split = a.values.count() as i64;
-    let rows: Vec<i64> =
-        in_a.iter().zip(&in_b).map(|(i, j)| if (*j as usize) < b.values.count() { split + *j } else { *i }).collect();
+    for (at, from) in find::all(context, &keys, &b.keys)?.into_iter().zip(split..) {
+        if let Some(row) = usize::try_from(at).ok().and_then(|at| rows.get_mut(at)) {
+            *row = from;
+        }
+    }
     let both = join(context, a.values.clone(), b.values.clone())?;
     Ok(Value::dict(keys, both.gather(&rows)))
 }

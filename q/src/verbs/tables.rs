@@ -397,7 +397,12 @@ pub(crate) fn tables(context: &mut Context, x: Value) -> Result {
         _ => Sym::NULL,
     };
     let mut found = Vec::new();
-    if let Some(Value::Dict(d)) = context.host.global(space) {
+    let held = match context.host.global(space) {
+        // A part of a global dictionary.
+        None if !space.is_null() && context.host.names(space).is_empty() => context.global(space).ok(),
+        held => held,
+    };
+    if let Some(Value::Dict(d)) = held {
         let is_table = |at: &usize| crate::verbs::function::type_of(&d.values.at(*at)) == types::TABLE;
         let names = d.keys.as_symbols().unwrap_or_default().iter().enumerate();
         found.extend(names.filter(|(at, _)| is_table(at)).map(|(_, name)| *name));

@@ -34,7 +34,7 @@ pub(crate) fn take(context: &mut Context, x: Value, y: Value) -> Result {
             let keys = Table::new(own.names.clone(), columns?);
             Ok(Value::dict(Value::table(keys), Value::table(values.rows(&rows))))
         }
-        (Value::Table(_), Value::Dict(_)) => Err(type_error()),
+        (Value::Table(_), Value::Dict(d)) if !matches!(d.keys, Value::Table(_)) => Err(type_error()),
         (_, Value::Dict(_)) if !matches!(x, Value::Long(_) | Value::Int(_) | Value::Short(_)) => {
             let chosen = if x.is_scalar() { x.clone().enlist() } else { x.clone() };
             let values = index::one(context, &y, &chosen)?;

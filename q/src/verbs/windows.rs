@@ -59,27 +59,25 @@ fn bounds(
         let mut none = (0, 0);
         let key = by_key.at.get(i).and_then(|at| usize::try_from(*at).ok());
         let hint = key.and_then(|key| hints.get_mut(key)).unwrap_or(&mut none);
-        let exact = match &fast {
+        match &fast {
             Some((times, (starts, ends))) => {
                 let at = |row: u32| times.get(row as usize).copied().unwrap_or(i64::MAX);
                 let [start, end] = [starts, ends].map(|side| side.get(i).copied().unwrap_or(i64::MIN));
-                let Ok(from) = bound(rows, hint.0, |row| Ok::<_, Infallible>(at(row) < start));
+                let is_before = |row| Ok::<_, Infallible>(at(row) < start || prevailing && at(row) == start);
+                let Ok(from) = bound(rows, hint.0, is_before);
                 let Ok(to) = bound(rows, hint.1, |row| Ok::<_, Infallible>(at(row) <= end));
                 *hint = (from, to);
-                rows.get(hint.0).is_some_and(|row| at(*row) == start)
             }
             None => {
                 let at = |row: u32| times.items.get(row as usize);
                 let (start, end) = (starts.at(i), ends.at(i));
-                let from = bound(rows, 0, |row| order(&at(row), &start).map(Ordering::is_lt))?;
+                let is_before = |order: Ordering| order.is_lt() || prevailing && order.is_eq();
+                let from = bound(rows, 0, |row| order(&at(row), &start).map(is_before))?;
                 *hint = (from, bound(rows, 0, |row| order(&at(row), &end).map(Ordering::is_le))?);
-                match rows.get(from) {
-                    Some(row) => order(&at(*row), &start)? == Ordering::Equal,
-                    None => false,
-                }
             }
-        };
-        let from = if prevailing && hint.0 > 0 && !exact { hint.0 - 1 } else { hint.0 };
+        }
+        // The prevailing row is the last one at or before the start.
+        let from = if prevailing { hint.0.saturating_sub(1) } else { hint.0 };
         out.push((from, hint.1.max(from)));
     }
     Ok(out)

@@ -43,7 +43,7 @@ fn changed<T: columns::sys::shared::Nests>(items: &mut Shared<T>, change: impl F
 
 /// `x[y]:value` or `x[y]op:value` on a simple vector, with atoms.
 #[inline]
-pub(crate) fn put(x: &mut Value, y: Scalar, value: Scalar, op: Option<Op>) -> Change {
+pub(super) fn put(x: &mut Value, y: Scalar, value: Scalar, op: Option<Op>) -> Change {
     let (Value::Vector(vector), Scalar::Long(row)) = (x, y) else { return Change::Otherwise };
     let Ok(row) = usize::try_from(row) else { return Change::Otherwise };
     macro_rules! put {

@@ -25,7 +25,7 @@ use crate::syntax::lambda;
 use crate::syntax::steps::{LinkedProgram, Slot, Unit};
 use columns::table::function::{Function, Lambda};
 use columns::table::{Sym, Value};
-pub(crate) use in_place::{Change, push, put};
+pub(crate) use in_place::{Change, push};
 pub(crate) use many::{Given, Many, atom};
 pub(crate) use nested::{Edit, edit};
 pub(crate) use results::Results;

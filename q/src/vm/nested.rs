@@ -7,6 +7,7 @@ use super::in_place::{Change, put};
 use crate::runtime::limits;
 use crate::runtime::scalar::Scalar;
 use crate::syntax::prims;
+use crate::verbs::entries::join_in_place;
 use crate::verbs::find;
 use columns::sys::shared::{Held, Nests, Shared};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
@@ -89,15 +90,25 @@ fn in_list(item: &mut Value, change: Edit) -> Option<Value> {
 /// Updates an item of a simple vector.
 fn in_vector(x: &mut Value, key: &Value, change: Edit) -> Option<Value> {
     let at = row(key)?;
-    let done = match change {
-        Edit::Read => Change::Done,
-        Edit::Replace(new) => put(x, Scalar::Long(at as i64), Scalar::of(new)?, None),
-        Edit::Apply(f, y) => {
-            let op = prims::atomic_op(prims::index_of(f)?)?;
-            put(x, Scalar::Long(at as i64), Scalar::of(y)?, Some(op))
-        }
-        Edit::Join(_) => return None,
+    let put_in = |x: &mut Value| {
+        Some(match change {
+            Edit::Read => Change::Done,
+            Edit::Replace(new) => put(x, Scalar::Long(at as i64), Scalar::of(new)?, None),
+            Edit::Apply(f, y) => {
+                let op = prims::atomic_op(prims::index_of(f)?)?;
+                put(x, Scalar::Long(at as i64), Scalar::of(y)?, Some(op))
+            }
+            Edit::Join(_) => return None,
+        })
     };
+    let mut done = put_in(x)?;
+    // Only the items are copied, not what is around them: a matrix made by `#` or `cut` has rows that are parts of one vector.
+    if let (Change::Shared, Value::Vector(v)) = (done, &mut *x) {
+        limits::room(v.items.held_bytes()).ok()?;
+        let (attr, items) = (v.attr, v.items.clone().with_room(0));
+        *x = Vector { attr, items }.into();
+        done = put_in(x)?;
+    }
     match x {
         Value::Vector(v) if done == Change::Done && at < v.len() => Some(v.items.get(at)),
         _ => None,
@@ -106,6 +117,9 @@ fn in_vector(x: &mut Value, key: &Value, change: Edit) -> Option<Value> {
 
 /// `item,:more`
 fn join(item: &mut Value, more: &Value) -> Option<()> {
+    if let Value::Dict(_) = item {
+        return join_in_place(item, more)?.ok();
+    }
     let Value::Vector(Vector { attr: Attr::None, items }) = item else { return None };
     let is_vector = matches!(more, Value::Vector(_));
     let fits = match &*items {
@@ -126,8 +140,26 @@ fn join(item: &mut Value, more: &Value) -> Option<()> {
     Some(())
 }
 
+/// A cell or a row of a keyed table: `k[key;column]` and `k[key]`, where `key` has an item for each of several key columns.
+fn in_keyed(d: &mut Held<Dict>, key: &Value, rest: &[Value], change: Edit) -> Option<Value> {
+    let (Value::Table(keys), [] | [Value::Sym(_), ..]) = (&d.keys, rest) else { return None };
+    let values = match (keys.columns.len(), key) {
+        (1, atom) if atom.is_atom() => atom.clone().enlist(),
+        (2.., Value::Vector(_)) if key.count() == keys.columns.len() => key.clone(),
+        _ => return None,
+    };
+    let row = i64::try_from(find::row_of(keys, &values).ok()??).ok()?;
+    d.edit(|d| match &mut d.values {
+        Value::Table(t) => in_table(t, &Value::Long(row), rest, change),
+        _ => None,
+    })?
+}
+
 fn in_dict(d: &mut Held<Dict>, key: &Value, rest: &[Value], change: Edit) -> Option<Value> {
-    if d.keyed().is_some() || d.sorted || !key.is_atom() || !matches!(d.keys, Value::Vector(_)) {
+    if d.keyed().is_some() {
+        return if d.sorted { None } else { in_keyed(d, key, rest, change) };
+    }
+    if d.sorted || !key.is_atom() || !matches!(d.keys, Value::Vector(_)) {
         return None;
     }
     let found = find::position(&d.keys, key).ok()?;
@@ -177,8 +209,43 @@ fn add(d: &mut Dict, key: &Value, new: &Value) -> Option<Value> {
     Some(new.clone())
 }
 
+/// A row of a table: `t[row]:new`, a list or a record of cells that fit their columns.
+fn in_row(t: &mut Arc<Table>, row: usize, new: &Value) -> Option<Value> {
+    let cells = match new {
+        Value::Dict(d) if d.keys.as_symbols() == Some(&t.names) => &d.values,
+        Value::Vector(_) => new,
+        _ => return None,
+    };
+    let t = Arc::get_mut(t).filter(|t| row < t.count() && cells.count() == t.columns.len())?;
+    let fits = |(column, at): (&Vector, usize)| {
+        let cell = cells.at(at);
+        let takes = match &column.items {
+            Items::List(list) => stays_list(list, row, Edit::Replace(&cell)),
+            simple => !simple.is_enumerated() && cell.is_atom() && cell.type_number() == -simple.type_number(),
+        };
+        takes && column.items.holders() == 1
+    };
+    if !t.columns.iter().zip(0..).all(fits) {
+        return None;
+    }
+    for (column, at) in t.columns.iter_mut().zip(0..) {
+        let mut held = Value::Vector(std::mem::replace(column, Vector::from(Items::List(Shared::default()))));
+        let done = edit(&mut held, &[Value::Long(i64::try_from(row).ok()?)], Edit::Replace(&cells.at(at)));
+        if let Value::Vector(back) = held {
+            *column = back;
+        }
+        // The general path replaces the whole row.
+        done?;
+    }
+    t.sorted = false;
+    Some(new.clone())
+}
+
 /// A cell of a table: `t[column;row]` and `t[row;column]`.
 fn in_table(t: &mut Arc<Table>, key: &Value, rest: &[Value], change: Edit) -> Option<Value> {
+    if let (Edit::Replace(new), []) = (change, rest) {
+        return in_row(t, row(key)?, new);
+    }
     let (name, row, rest) = match (key, rest.split_first()?) {
         (Value::Sym(name), (row, rest)) | (row, (Value::Sym(name), rest)) => (*name, row, rest),
         _ => return None,

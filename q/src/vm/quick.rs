@@ -15,7 +15,8 @@ pub(super) fn quick(op: Op, x: &Scalar, y: &Scalar) -> Option<Scalar> {
         (Float(x), Float(y)) => floats(op, *x, *y),
         (Long(x), Float(y)) => floats(op, x.to_float(), *y),
         (Float(x), Long(y)) => floats(op, *x, y.to_float()),
-        (Bool(x), Long(y)) => longs(op, i64::from(*x), *y),
+        // `div` has the type of its left operand.
+        (Bool(x), Long(y)) if op != Op::Div => longs(op, i64::from(*x), *y),
         (Long(x), Bool(y)) => longs(op, *x, i64::from(*y)),
         (Int(x), Int(y)) => match op {
             Op::Arithmetic(Arithmetic::Add) => Some(Int(x.plus(*y))),

@@ -88,8 +88,11 @@ pub(crate) fn delimited(context: &mut Context, x: &Value, y: &Value) -> Result {
         return load::fixed(context, &types, widths, y);
     }
     let header = matches!(&separator, Value::Vector(_));
-    let delimiter = match separator.as_text() {
-        Some([one]) => *one,
+    let delimiter = match (&separator, separator.as_text()) {
+        (Value::Byte(one), _) | (_, Some([one])) => *one,
+        (Value::Vector(Vector { items: Items::Byte(bytes), .. }), _) if bytes.len() == 1 => {
+            bytes.first().copied().ok_or_else(type_error)?
+        }
         _ => return Err(type_error()),
     };
     let (bytes, single) = source(context, y)?;

@@ -404,9 +404,24 @@ pub(crate) fn set_packed(context: &mut Context, x: &Value, y: &Value) -> Result 
         [Value::Dict(d)] => kept::Manner::ByColumn(d.clone()),
         _ => kept::Manner::All(zipped::Packing::of(rest)?),
     };
-    let path = path(context, file)?;
-    kept::set(context, &path, y, &manner)?;
-    loaded::note_write(&path);
+    let to = path(context, file)?;
+    // Instead of a value, a file or the directory of a splayed table: its content is written.
+    match y {
+        Value::Sym(name) if crate::runtime::paths::is_path(*name) && path(context, y)?.exists() => {
+            // Data becomes the name of a file to read.
+            context.host.makes_code(Made::Other)?;
+            let from = path(context, y)?;
+            match &manner {
+                kept::Manner::All(packing) if from.is_file() => pack(context, &from, &to, *packing)?,
+                _ => {
+                    let value = get(context, y)?;
+                    kept::set(context, &to, &value, &manner)?;
+                }
+            }
+        }
+        value => kept::set(context, &to, value, &manner)?,
+    }
+    loaded::note_write(&to);
     Ok(file.clone())
 }
 
@@ -416,15 +431,25 @@ pub(crate) fn pack_file(context: &mut Context, x: &Value) -> Result {
     let [source, target, parameters @ ..] = &parts[..] else { return Err(QError::named("length")) };
     let packing = zipped::Packing::of(parameters)?;
     let (from, to) = (path(context, source)?, path(context, target)?);
-    let mut parts = layout::Parts { own: layout::bytes_of(context, &from)?, ..layout::Parts::default() };
+    pack(context, &from, &to, packing)?;
+    Ok(target.clone())
+}
+
+/// Compresses a file into another, or into its own place.
+fn pack(
+    context: &mut Context,
+    from: &std::path::Path,
+    to: &std::path::Path,
+    packing: Option<zipped::Packing>,
+) -> std::result::Result<(), QError> {
+    let mut parts = layout::Parts { own: layout::bytes_of(context, from)?, ..layout::Parts::default() };
     // The files beside that of a nested list go with it.
-    let mut beside = layout::beside(&from);
+    let mut beside = layout::beside(from);
     while parts.beside.len() < 2 && beside.is_file() {
         parts.beside.push(layout::bytes_of(context, &beside)?);
         beside = layout::beside(&beside);
     }
-    write_parts(context, &to, parts, packing)?;
-    Ok(target.clone())
+    write_parts(context, to, parts, packing).map(drop)
 }
 
 /// Appends rows to a splayed table, or items to the file of a list; `false` if the file cannot grow and must be written as a whole.

@@ -145,9 +145,10 @@ csv:","
   t:value name;
   if[99h=type t;'`type];
   if[not field in cols t;'`type];
-  t:field xcols field xasc t;
   if[not .Q.qm t;'`unmappable];
-  (` sv .Q.par[dir;part;name],`)set @[.Q.ens[dir;t;domain];field;`p#];
+  / enumerates before it sorts, like kdb+: the domain is in the order of the rows
+  t:field xcols field xasc .Q.ens[dir;t;domain];
+  (` sv .Q.par[dir;part;name],`)set @[t;field;`p#];
   name}
 / writes all tables as a partition and tells a database to reload: .Q.hdpf[port;dir;part;field]
 .Q.hdpf:{[port;dir;part;field]
