@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,6 +48,12 @@ impl<T> Owned<T> {
     /// Whether these `len` items from `start` on are all.
     pub(super) fn is_whole(&self, start: *const T, len: usize) -> bool {
         start == self.base && self.count.load(Ordering::Acquire) == len
+    }
+
+    /// Addresses of the items, and of the room behind them.
+    pub(super) fn memory(&self) -> Range<usize> {
+        let start = self.base as usize;
+        start..start.saturating_add(self.capacity.saturating_mul(size_of::<T>()))
     }
 
     /// Takes the only holder's items, the `len` from `start` on, as all: drops those behind them, which others had appended. Returns whether it
@@ -131,6 +138,7 @@ impl<T: Clone> Owned<T> {
 #[cfg(test)]
 mod tests {
     use crate::sys::shared::Shared;
+    use crate::table::{Items, Value};
     use std::sync::Arc;
 
     /// Appends `more` items, one at a time, while each state is kept; returns all states.
@@ -181,6 +189,24 @@ mod tests {
         assert_eq!(copy.into_vec().len(), 6);
         drop(base);
         assert_eq!(Arc::strong_count(&item), 1);
+    }
+
+    #[test]
+    fn a_list_never_holds_itself() {
+        let held = |list: &Shared<Value>| Value::Vector(Items::List(list.clone()).into());
+        let mut list: Shared<Value> = vec![Value::Long(1), Value::Char(b'a')].into();
+        // Growing beside an older state leaves room in the memory of the new one.
+        for _ in 0..3 {
+            list = list.clone().followed_by(&[Value::Long(2)]);
+        }
+        let around = list.clone().followed_by(&[held(&list)]);
+        assert_ne!(around.as_ptr(), list.as_ptr(), "itself");
+        let deeper = list.clone().followed_by(&[Value::list(vec![Value::Long(3), held(&list)])]);
+        assert_ne!(deeper.as_ptr(), list.as_ptr(), "within another list");
+        let dict = Value::dict(Value::symbols(vec![]), Value::list(vec![held(&list), Value::Long(1)]));
+        assert_ne!(list.clone().followed_by(&[dict]).as_ptr(), list.as_ptr(), "within a dictionary");
+        let row = Value::list(vec![Value::Long(3), Value::Char(b'b')]);
+        assert_eq!(list.clone().followed_by(&[row]).as_ptr(), list.as_ptr(), "another list");
     }
 
     #[test]

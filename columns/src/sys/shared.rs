@@ -17,6 +17,11 @@ pub trait Nests {
     fn depth(&self) -> u16 {
         0
     }
+
+    /// Whether the items of a list, without those within them, lie in this memory.
+    fn lies_in(&self, _memory: &Rows<usize>) -> bool {
+        false
+    }
 }
 
 macro_rules! flat {
@@ -362,7 +367,10 @@ impl<T: Clone + Nests + 'static> Shared<T> {
         }
         // SAFETY: one past the last item of the slice.
         let end = unsafe { self.start.add(self.len) };
-        if owned.append(end, more) {
+        // A vector that holds itself would never be freed. An item that holds no list but simple ones can only be that vector itself.
+        let memory = owned.memory();
+        let is_apart = |item: &T| item.depth() == 0 || item.depth() == 1 && !item.lies_in(&memory);
+        if more.iter().all(is_apart) && owned.append(end, more) {
             *own_depth = depth;
             self.len += more.len();
             return self;

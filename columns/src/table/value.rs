@@ -9,6 +9,7 @@ use crate::kernel::sym::Sym;
 use crate::sys::budget;
 use crate::sys::shared::{Held, Nests, depth_around};
 use proto::types;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Any q value. Temporal atoms hold the integer of the wire format, so `0N` is the minimum of that integer type.
@@ -83,6 +84,10 @@ impl Nests for Value {
             Value::Func(f) => f.depth(),
             _ => 0,
         }
+    }
+
+    fn lies_in(&self, memory: &Range<usize>) -> bool {
+        matches!(self, Value::Vector(v) if v.lies_in(memory))
     }
 }
 

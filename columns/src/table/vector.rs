@@ -10,6 +10,7 @@ use crate::sys::budget::{self, BLOCK};
 use crate::sys::shared::{Nests, Shared};
 use proto::types;
 use std::any::Any;
+use std::ops::Range;
 
 /// Attribute of a vector: a guarantee about its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +130,10 @@ impl Nests for Vector {
 
     fn depth(&self) -> u16 {
         if let Items::List(items) = &self.items { items.depth() } else { 0 }
+    }
+
+    fn lies_in(&self, memory: &Range<usize>) -> bool {
+        matches!(&self.items, Items::List(items) if memory.contains(&(items.as_ptr() as usize)))
     }
 }
 
