@@ -97,6 +97,17 @@ fn positions_of_few<T: Hash + Eq, E>(
     Ok(out)
 }
 
+/// Returns a float's bits, with a single zero and a single null: two floats are the same key if these are equal.
+pub fn float_bits(float: f64) -> u64 {
+    if float.is_nan() {
+        f64::NAN.to_bits()
+    } else if float == 0.0 {
+        0
+    } else {
+        float.to_bits()
+    }
+}
+
 /// Items grouped by equality.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {

@@ -19,7 +19,7 @@ pub(super) struct Owned<T> {
     count: AtomicUsize,
     /// The items were copied to append to them: a copy that is made to append again leaves room for more.
     was_copied_to_append: bool,
-    /// An index over the first items. Lives until they change other than by growing.
+    /// Hash index of the first items. Appends keep it; any other change discards it.
     pub(super) index: Mutex<Option<Box<dyn Any + Send + Sync>>>,
 }
 
@@ -141,7 +141,7 @@ mod tests {
     use crate::table::{Items, Value};
     use std::sync::Arc;
 
-    /// Appends `more` items, one at a time, while each state is kept; returns all states.
+    /// Returns the lists `[]`, `[0]`, `[0, 1]`, …, each made by appending to the one before, which stays in use.
     fn states(more: usize) -> Vec<Shared<i64>> {
         let mut states: Vec<Shared<i64>> = vec![vec![].into()];
         for i in 0..more {

@@ -3,6 +3,7 @@
 use super::indexed::Found;
 use super::vector::{Raw, Vector};
 use crate::kernel::index::STATE;
+use crate::kernel::keys::float_bits as bits;
 use crate::sys::budget::{self, BLOCK};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
@@ -212,17 +213,6 @@ fn are_equal(columns: &[Raw], i: usize, others: &[Raw], j: usize) -> bool {
         (Raw::F64(a), Raw::F64(b)) => a.get(i).is_some_and(|x| b.get(j).is_some_and(|y| bits(*x) == bits(*y))),
         _ => false,
     })
-}
-
-/// A float's bits, with a single zero and a single null: keys are equal if these are.
-fn bits(float: f64) -> u64 {
-    if float.is_nan() {
-        f64::NAN.to_bits()
-    } else if float == 0.0 {
-        0
-    } else {
-        float.to_bits()
-    }
 }
 
 #[cfg(test)]

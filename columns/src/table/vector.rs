@@ -243,7 +243,7 @@ impl Items {
         on_shared!(self, s => s.indexed::<I>().map(|(_, kept)| kept))
     }
 
-    /// As [`Items::kept`], also for shared items, of what has been made ([`Shared::with_kept_index`]).
+    /// Calls `look` with the index of type `I` that is kept with the items, which may be shared. Returns `None` if there is none.
     pub(super) fn with_kept<I: Any, R>(&self, look: impl FnOnce(&mut I) -> R) -> Option<R> {
         on_shared!(self, s => s.with_kept_index::<I, R>(|_, kept| look(kept)))
     }

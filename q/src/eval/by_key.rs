@@ -1,4 +1,4 @@
-//! Values of two dictionaries that each-both pairs by their keys.
+//! Lookups for each-both of two dictionaries (`d,'e`), which pairs their values by key.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;

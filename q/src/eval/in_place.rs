@@ -24,7 +24,7 @@ fn change_item(
     (path, f, value): (&[Value], Option<&Value>, &Value),
     at_target: &mut dyn FnMut(&mut Context, Work),
 ) -> Option<Value> {
-    // The first index may be the key of a keyed table with several key columns.
+    // A keyed table with several key columns is indexed by a list, one item for each of them: `k[(a;b);column]`.
     let is_path = path.split_first().is_some_and(|(_, rest)| rest.iter().all(Value::is_atom));
     if !is_path || f.is_some_and(|f| !computes(f)) {
         return None;

@@ -95,7 +95,7 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
     Ok(())
 }
 
-/// Whether a dictionary has the first entry of a namespace, the null symbol.
+/// Whether a dictionary begins like a namespace: its first key is the null symbol.
 pub(super) fn is_one(members: &Dict) -> bool {
     members.keys.as_symbols().and_then(|names| names.first()).is_some_and(|first| first.is_null())
 }

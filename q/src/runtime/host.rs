@@ -190,8 +190,8 @@ pub trait Host {
         names.find(|name| self.global(*name).is_some_and(|value| is_it(&value))).unwrap_or(Sym::NULL)
     }
 
-    /// Returns the globals below a namespace, by their full names, which an assignment to the namespace deletes. Unlike [`Host::names`] it
-    /// shows the evaluation nothing.
+    /// Returns the full names of the globals in a namespace and in those nested in it: an assignment to its name deletes them. Unlike
+    /// [`Host::names`], it does not count as reading names that clients may have chosen (`guard`).
     fn names_below(&self, _namespace: Sym) -> Vec<Sym> {
         Vec::new()
     }

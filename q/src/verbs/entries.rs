@@ -8,8 +8,8 @@ use columns::table::{Attr, Dict, Items, Value, Vector};
 
 /// Entries of one dictionary that fit into another one, and their places there.
 pub(crate) struct Entries {
+    /// Pairs: the position of a value in the dictionary, and that of its replacement in `source`.
     replaced: Vec<(usize, usize)>,
-    /// Values of the entries, at which the second of a pair of `replaced` points.
     source: Items,
     new_keys: Items,
     new_values: Items,

@@ -7,7 +7,7 @@ use crate::verbs::given::other_columns;
 use crate::verbs::matches::same_exactly;
 use crate::verbs::rows::is_item_of_lists;
 use crate::verbs::seek;
-use columns::kernel::keys::{self, Groups};
+use columns::kernel::keys::{self, Groups, float_bits as bits};
 use columns::sys::budget;
 use columns::table::row_index::find_rows_by_kept;
 use columns::table::{Attr, Items, Raw, Table, Value, Vector};
@@ -24,17 +24,6 @@ pub(crate) enum Hashed<'a> {
     Sym(&'a [columns::table::Sym]),
     Bits(Vec<u64>),
     Bytes(Vec<Vec<u8>>),
-}
-
-/// A float's bits, with a single zero and a single null.
-fn bits(f: f64) -> u64 {
-    if f.is_nan() {
-        f64::NAN.to_bits()
-    } else if f == 0.0 {
-        0
-    } else {
-        f.to_bits()
-    }
 }
 
 /// Items between two checks of the limits.

@@ -1,9 +1,9 @@
-//! Many items of a simple vector replaced at once.
+//! `x[rows]:value` of a vector of longs, without a step for each row.
 
 use crate::runtime::error::QError;
 use columns::table::{Items, Value, Vector};
 
-/// `x[rows]:value` of longs, by one value or one for each row; `None` for other types.
+/// Returns the longs `x` with those at `rows` replaced by `value`, which is one long for all or one for each; `None` for other types.
 ///
 /// # Errors
 /// `length` for a row that is not there.

@@ -1,4 +1,4 @@
-//! Arithmetic of two dictionaries or keyed tables whose values have the same types, by whole columns; rows of keyed tables that are alike.
+//! Arithmetic of two dictionaries or keyed tables column by column instead of key by key, if their values have the same types.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;

@@ -209,7 +209,7 @@ fn add(d: &mut Dict, key: &Value, new: &Value) -> Option<Value> {
     Some(new.clone())
 }
 
-/// A row of a table: `t[row]:new`, a list or a record of cells that fit their columns.
+/// `t[row]:new`, where `new` is a list or dictionary with a cell for each column. Returns `None` if a cell has another type than its column.
 fn in_row(t: &mut Arc<Table>, row: usize, new: &Value) -> Option<Value> {
     let cells = match new {
         Value::Dict(d) if d.keys.as_symbols() == Some(&t.names) => &d.values,
