@@ -122,6 +122,19 @@ fn the_owners_code_stores_clients_data() {
 }
 
 #[test]
+fn a_record_put_into_a_namespace_assigns_with_the_clients_rights() {
+    let mut world = World::new("space");
+    world.owner(".cfg.f:{1}; cfg:{2}; ns:{`.cfg upsert x}; root:{`. upsert x}").expect("definitions");
+    for call in ["ns enlist[`f]!enlist 8", "root enlist[`cfg]!enlist 9", "root`free`cfg!1 9"] {
+        assert!(world.line(client(), call).is_err(), "{call}");
+    }
+    // All names of a record are assigned, or none.
+    assert_eq!(world.owner("(.cfg.f[];cfg[];@[value;`free;{`none}])"), Ok("(1;2;`none)".to_string()));
+    world.line(client(), "root`mine`yours!1 2").expect("names of its own");
+    assert_eq!(world.line(client(), "mine,yours"), Ok("1 2".to_string()));
+}
+
+#[test]
 fn text_of_the_owner_keeps_the_owners_rights() {
     let mut world = World::new("own");
     world.owner("job:\"FILE set 1\"; n:0").expect("definitions");

@@ -77,7 +77,7 @@ impl<'a> QueryHost<'a> {
             has_own_changed: false,
             by_owner: false,
             changing: None,
-            namespace: Sym::NULL,
+            namespace: scope.namespace_of(requester.asking.caller().handle),
             console: scope.console_of(requester.asking.caller().handle),
             deadline,
             effects: Effects::default(),
@@ -237,6 +237,9 @@ impl Host for QueryHost<'_> {
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
+        if self.empties(name, &value) {
+            return Ok(());
+        }
         self.check_change(name)?;
         if self.assigns_own() {
             return self.assign_own(name, value);
@@ -279,7 +282,11 @@ impl Host for QueryHost<'_> {
     }
 
     fn may_change(&self, name: Sym) -> Result<(), QError> {
-        self.check_change(name)
+        match &self.rights {
+            // Whether a fed table is only emptied is seen at the assignment.
+            Rights::Apart { .. } if self.is_fed(name) => Ok(()),
+            _ => self.check_change(name),
+        }
     }
 
     fn remove(&mut self, name: Sym) -> Result<(), QError> {
@@ -572,7 +579,7 @@ impl Host for QueryHost<'_> {
         Some(self)
     }
 
-    /// Each message begins in the root. Other namespaces are those of the owner's code.
+    /// A message begins where the `\d` of its connection has led.
     fn namespace(&self) -> Sym {
         self.namespace
     }

@@ -26,7 +26,7 @@ use crate::net::{ConnId, Peer, SyncRequest};
 use crate::q::error::QError;
 use crate::q::handlers::{HandlerEvent, Outcome, Verdict, evaluate};
 use crate::q::host::NEEDS_OWNER;
-use crate::q::{self, Limits};
+use crate::q::{self, Host, Limits};
 use crate::queue::Date;
 use crate::sys::allocated;
 use crate::sys::interrupt::Cancel;
@@ -430,10 +430,14 @@ impl Inner {
         }
         let mut host = QueryHost::reading(&self.scope, requester, limits.deadline);
         let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
+        let namespace = host.namespace();
         let (effects, _) = host.finish();
         match result {
             Err(error) if error == NEEDS_OWNER => {}
-            result => return (result, effects),
+            result => {
+                self.scope.set_namespace_of(handle, namespace);
+                return (result, effects);
+            }
         }
         let Some(_alone) = self.deadline_lock.take(limits.deadline, job.gone.as_ref()) else {
             self.scope.defer_again(effects.again().unanswered());
@@ -446,6 +450,7 @@ impl Inner {
         let before = allocated::thread_bytes();
         let mut host = QueryHost::writing(&self.scope, requester, limits.deadline, effects);
         let result = evaluate(&mut host, &self.scope.rules, handle, &job.event, &limits);
+        self.scope.set_namespace_of(handle, host.namespace());
         let (mut effects, own_grown) = host.finish();
         self.scope.defer_again(effects.unanswered());
         let result_bytes = match &result {

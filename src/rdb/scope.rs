@@ -44,8 +44,10 @@ pub enum WireProtocol {
 pub struct Link {
     pub conn: ConnId,
     pub protocol: WireProtocol,
-    /// What its client has set by `\\c` and `\\P`.
+    /// What its client has set by `\c` and `\P`.
     pub console: Option<Console>,
+    /// Where its `\d` has led.
+    pub namespace: Sym,
 }
 
 /// Shared state of a node's evaluations.
@@ -209,6 +211,18 @@ impl NodeScope {
     pub fn set_console_of(&self, handle: i32, console: Console) {
         if let Some(link) = locked(&self.connections).get_mut(&handle) {
             link.console = Some(console);
+        }
+    }
+
+    /// Namespace in which messages of a connection are evaluated.
+    pub fn namespace_of(&self, handle: i32) -> Sym {
+        locked(&self.connections).get(&handle).map_or(Sym::NULL, |link| link.namespace)
+    }
+
+    /// Keeps the namespace in which a message has ended for the next one of the connection.
+    pub fn set_namespace_of(&self, handle: i32, namespace: Sym) {
+        if let Some(link) = locked(&self.connections).get_mut(&handle) {
+            link.namespace = namespace;
         }
     }
 

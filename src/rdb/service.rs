@@ -24,6 +24,7 @@ use crate::net::{CloseReason, ConnId, Control, Login, Peer, Service, message, ou
 use crate::q::QError;
 use crate::q::handlers::{Handler, HandlerEvent};
 use crate::queue::Date;
+use crate::table::Sym;
 use bytes::Bytes;
 use proto::{Header, MessageKind};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -362,7 +363,7 @@ impl Service for Queries {
     fn opened(&mut self, conn: ConnId, peer: &Peer, ctl: &mut Control) {
         tracing::debug!(handle = conn.handle(), %peer, "connection opened");
         let protocol = self.protocol(conn, ctl);
-        self.scope.connections().insert(conn.handle(), Link { conn, protocol, console: None });
+        self.scope.connections().insert(conn.handle(), Link { conn, protocol, console: None, namespace: Sym::NULL });
         if entitled::restriction(&peer.grants).is_some() {
             self.scope.spaces.connected(&peer.user, conn);
         }

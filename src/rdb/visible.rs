@@ -85,6 +85,20 @@ impl QueryHost<'_> {
         found.as_ref().ok().cloned()
     }
 
+    /// Takes the emptying of a table in the owner's `.u.end`, as `.Q.hdpf` and r.q do it once the day is saved: for the rest of the
+    /// call the table is shown without rows. The node drops the ended day's rows by itself. Returns whether that is what is assigned.
+    pub(super) fn empties(&self, name: Sym, value: &Value) -> bool {
+        let (Rights::Apart { .. }, Value::Table(empty)) = (&self.rights, value) else { return false };
+        if empty.count() > 0 || self.view.tables.get(name).is_none() {
+            return false;
+        }
+        let is_like = matches!(self.global(name), Some(Value::Table(held)) if held.names == empty.names);
+        if is_like {
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Ok(value.clone()));
+        }
+        is_like
+    }
+
     /// Returns the value of a name in the caller's own space.
     pub(super) fn own_value(&self, name: Sym) -> Option<&Value> {
         self.space.as_ref()?.get(name).filter(|_| !self.globals().authors.is_owners(name))

@@ -4,7 +4,7 @@ use super::core::schema::Tables;
 use super::plant::reader::Reader;
 use super::plant::variables::{Names, Variables};
 use super::record::{Call, Expected, Performed};
-use super::sends::{Connections, Sends};
+use super::sends::{ClientSettings, Connections, Sends};
 use super::users::Space;
 use crate::audit::Ticket;
 use crate::config::Limit;
@@ -57,6 +57,8 @@ pub struct Query {
     pub last_calls: Vec<Call>,
     /// Limits, set at its first run.
     pub limits: Option<q::Limits>,
+    /// Settings of its connection at its first run.
+    pub began: Option<ClientSettings>,
     /// It has published an update: its response waits until the update is as durable as promised.
     pub published: bool,
     /// Responses to messages with a deferred response.
@@ -90,6 +92,7 @@ impl Query {
             record: Vec::new(),
             last_calls: Vec::new(),
             limits: None,
+            began: None,
             published: false,
             answers: Vec::new(),
             answered: false,

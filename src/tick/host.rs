@@ -9,10 +9,10 @@ use super::plant::functions::{self, Row};
 use super::plant::values::{REJECTED, VARIABLES};
 use super::plant::variables::{Names, Variables};
 use super::record::{Call, Expected};
-use super::sends::{self, Sends};
+use super::sends::{self, ClientSettings, Sends};
 use super::users::Space;
 use crate::q::names::{namespaces, within};
-use crate::q::{Caller, Console, Host, Made, QError, from_view, guard, holds_foreign_code};
+use crate::q::{Caller, Console, Host, Made, QError, extend, from_view, guard, holds_foreign_code};
 use crate::table::{Function, Items, Sym, Value, symbol};
 use proto::{Endian, Limits, View};
 use std::cell::{Cell, RefCell};
@@ -72,8 +72,7 @@ pub struct QueryHost<'a> {
     /// Variables read that the query does not have: the result is void.
     lacks: Cell<Names>,
     sends: Sends,
-    /// Where `\d` has led it.
-    namespace: Sym,
+    settings: ClientSettings,
 }
 
 /// Outcome of a run beside its result.
@@ -87,6 +86,7 @@ pub struct Ran {
     pub read_after: bool,
     pub lacks: Names,
     pub sends: Sends,
+    pub settings: ClientSettings,
 }
 
 impl<'a> QueryHost<'a> {
@@ -112,7 +112,7 @@ impl<'a> QueryHost<'a> {
             read_after: Cell::new(false),
             lacks: Cell::default(),
             sends: Sends::default(),
-            namespace: Sym::NULL,
+            settings: query.began.unwrap_or_default(),
         }
     }
 
@@ -133,6 +133,7 @@ impl<'a> QueryHost<'a> {
             read_after: self.read_after.get(),
             lacks: self.lacks.get(),
             sends: self.sends,
+            settings: self.settings,
         }
     }
 
@@ -340,13 +341,13 @@ impl Host for QueryHost<'_> {
         namespaces(own.into_iter().chain(self.globals.names(self.query.space)))
     }
 
-    /// Each message begins in the root.
+    /// A message begins where the `\d` of its connection has led.
     fn namespace(&self) -> Sym {
-        self.namespace
+        self.settings.namespace
     }
 
     fn set_namespace(&mut self, namespace: Sym) -> Result<(), QError> {
-        self.namespace = namespace;
+        self.settings.namespace = namespace;
         Ok(())
     }
 
@@ -370,8 +371,22 @@ impl Host for QueryHost<'_> {
         self.perform(Call::of(name, arguments)?)
     }
 
-    fn append(&mut self, name: Sym, _: &Value) -> Result<Value, QError> {
-        Err(no_update(name))
+    fn append(&mut self, name: Sym, rows: &Value) -> Result<Value, QError> {
+        let text = symbol::text(name);
+        if is_own(text) || self.query.tables.find(text).is_some() {
+            return Err(no_update(name));
+        }
+        let mut held = match (self.global_to_change(name), rows) {
+            (Some(held), _) => held,
+            // As in kdb+, inserting a table under a new name defines it.
+            (None, Value::Table(table)) => Value::Table(Arc::new(table.rows::<u32>(&[]))),
+            (None, _) => return Err(QError::signal(text)),
+        };
+        let before = held.count();
+        extend(&mut held, rows)?;
+        let after = held.count();
+        self.assign(name, held)?;
+        Ok(Value::longs((before as i64..after as i64).collect()))
     }
 
     fn caller(&self) -> &Caller {
@@ -379,7 +394,12 @@ impl Host for QueryHost<'_> {
     }
 
     fn console(&self) -> Console {
-        self.globals.console
+        self.settings.console.unwrap_or(self.globals.console)
+    }
+
+    fn set_console(&mut self, console: Console) -> Result<(), QError> {
+        self.settings.console = Some(console);
+        Ok(())
     }
 
     fn tls_settings(&self) -> Vec<(&'static str, String)> {

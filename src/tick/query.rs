@@ -47,6 +47,7 @@ impl Setup {
     fn run(&self, mut query: Query) -> Done {
         let limits = query.limits.clone().unwrap_or_else(|| self.bounds.limits(Some(&query)));
         query.limits = Some(limits.clone());
+        query.began.get_or_insert_with(|| query.connections.settings_of(query.caller.handle));
         loop {
             if query.is_abandoned() {
                 return Done::Result(query, Outcome::abandoned());
@@ -54,7 +55,9 @@ impl Setup {
             let mut host = QueryHost::new(&query, self.globals.current(), self.rules.block_writes, &self.codec);
             let result = self.evaluate(&mut host, &query.work, query.is_sync(), &limits);
             let result = result.map_err(|error| departed::reason(error, query.gone()));
-            let Ran { base, globals, access, repeats, expected, read_before, read_after, lacks, sends } = host.ran();
+            let Ran { base, globals, access, repeats, expected, read_before, read_after, lacks, sends, settings } =
+                host.ran();
+            query.connections.set(query.caller.handle, settings);
             let is_over = matches!(&result, Err(error) if matches!(&*error.name, b"stop" | b"wsfull"));
             if !lacks.is_empty() && !is_over {
                 return Done::Lacks(query, lacks);

@@ -1,20 +1,35 @@
 //! Messages that an evaluation sends to clients. They leave after its end, so that an evaluation that starts again sends them once.
 
 use crate::net::{ConnId, message};
-use crate::q::{QError, to_wire};
-use crate::table::Value;
+use crate::q::{Console, QError, to_wire};
+use crate::table::{Sym, Value};
 use bytes::Bytes;
 use proto::MessageKind;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+/// What a client has set for its connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientSettings {
+    /// By `\c` and `\P`.
+    pub console: Option<Console>,
+    /// By `\d`.
+    pub namespace: Sym,
+}
+
+impl Default for ClientSettings {
+    fn default() -> ClientSettings {
+        ClientSettings { console: None, namespace: Sym::NULL }
+    }
+}
+
 /// Client connections by handle.
 #[derive(Debug, Default)]
-pub struct Connections(Mutex<BTreeMap<i32, ConnId>>);
+pub struct Connections(Mutex<BTreeMap<i32, (ConnId, ClientSettings)>>);
 
 impl Connections {
     pub fn opened(&self, conn: ConnId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(conn.handle(), conn);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(conn.handle(), (conn, ClientSettings::default()));
     }
 
     pub fn closed(&self, conn: ConnId) {
@@ -22,7 +37,19 @@ impl Connections {
     }
 
     fn of(&self, handle: i32) -> Option<ConnId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).copied()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map(|(conn, _)| *conn)
+    }
+
+    /// Returns what the client of a connection has set; without a connection, what holds before it sets anything.
+    pub fn settings_of(&self, handle: i32) -> ClientSettings {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map_or_else(Default::default, |open| open.1)
+    }
+
+    /// Keeps what a message has set for the next one of its connection.
+    pub fn set(&self, handle: i32, settings: ClientSettings) {
+        if let Some(open) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&handle) {
+            open.1 = settings;
+        }
     }
 
     /// Returns all handles, ascending.

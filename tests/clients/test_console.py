@@ -157,6 +157,8 @@ class AtATerminal(unittest.TestCase):
         q.type("`\r")
         q.wait_for("  [1]  {g[x;2#y]}\n")
         self.answer(q, "y", '"hello"')
+        q.type(". / the frame that failed\r")
+        q.wait_for("  [2]  g:{a:x*2;a+y}\n")
         q.type("'other\r")
         q.wait_for("'other\n")
         q.wait_for("q))")

@@ -161,6 +161,26 @@ fn the_function_sees_the_ended_day_with_the_owners_rights_while_the_new_day_goes
 }
 
 #[test]
+fn the_write_down_of_r_q_saves_empties_and_goes_on() {
+    let files = Directory::new("day-end-hdpf");
+    let file = files.path().join("end.q");
+    // The address of the database is a closed port: r.q goes on without it.
+    let program = "seen:()\n\
+        .u.end:{t:tables`.;t@:where `g=attr each t@\\:`sym;seen::seen,count trade;.Q.hdpf[`::1;`:hdb;x;`sym];@[;`sym;`g#]each t;\
+        seen::seen,count each(trade;select from trade;get` sv`:hdb,(`$string x),`trade`)}\n";
+    std::fs::write(&file, program).expect("written");
+    let tick = Tick::start("day-end-hdpf-tick", &[]);
+    let (_node, port) = node(&tick, "n1", &file, &["--memory", "256MiB"], files.path());
+    let (mut feed, mut client) = with_seven_trades(&tick, port);
+    answer(&mut feed, ".u.endofday[]");
+    until(&mut client, "`running<>.rdb.stats`dayEnd");
+    assert_eq!(
+        answer(&mut client, "(.rdb.stats`dayEnd;seen)"),
+        Value::list([Value::symbol("done"), Value::longs(vec![7, 0, 0, 7])])
+    );
+}
+
+#[test]
 fn a_function_that_fails_or_times_out_is_reported_and_the_day_still_ends() {
     for (name, body, reason) in
         [("fails", "'`disk", "disk"), ("hangs", "while[1b;]", "stop"), ("waits", "system\"sleep 1000\"", "stop")]

@@ -204,7 +204,8 @@ impl Context<'_> {
         let (Some(primitive), Some(function)) = (prims::get(index), Context::function(index)) else {
             return Err(QError::named("nyi"));
         };
-        if arguments.iter().any(Value::is_enumerated) && !call::keeps_domain(primitive) {
+        let is_conditional = primitive.name == "?" && arguments.len() == 3;
+        if arguments.iter().any(Value::is_enumerated) && !call::keeps_domain(primitive) && !is_conditional {
             arguments = arguments.into_iter().map(Value::plain).collect();
         }
         match (function, arguments.len()) {

@@ -8,7 +8,7 @@ use crate::runtime::limits;
 use crate::syntax::{lambda, prims, resolve, words};
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::{self, Amend};
-use crate::verbs::{cast, function};
+use crate::verbs::{cast, function, on_disk};
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
@@ -172,6 +172,8 @@ pub(super) fn dotted(
         }
     };
     let column = columns::table::symbol::find(part.get(1..).unwrap_or_default());
+    // A partitioned table is `'par` here.
+    let value = on_disk::held(context, value)?;
     match &value {
         Value::Table(t) => Ok(column.and_then(|column| t.column(column).cloned().map(Value::of_column))),
         Value::Dict(d) if matches!(d.keys, Value::Vector(_)) => match column {

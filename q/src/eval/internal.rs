@@ -91,7 +91,7 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
     out.push(match holder.map(text) {
         Some(full) if full.starts_with(b".") => Value::chars(full),
         Some(of_root) => Value::chars([b"..", of_root].concat()),
-        None => Value::empty(),
+        None => Value::chars(&b""[..]),
     });
     out.push(Value::chars(origin.as_ref().map_or(&[][..], |o| &o.file[..])));
     out.push(Value::Long(origin.map_or(-1, |o| i64::from(o.line))));
@@ -365,28 +365,10 @@ pub(crate) fn query(context: &mut Context, mut a: Vec<Value>) -> Result {
         }
         3 => {
             let (z, y) = (a.remove(2), a.remove(1));
-            vector_conditional(context, &a.remove(0), &y, &z)
+            crate::verbs::conditional::vector_conditional(context, &a.remove(0), &y, &z)
         }
         _ => crate::qsql::tree::select(context, a),
     }
-}
-
-fn vector_conditional(context: &mut Context, test: &Value, yes: &Value, no: &Value) -> Result {
-    if test.is_scalar() {
-        return Ok(if crate::runtime::values::truth(test)? { yes.clone() } else { no.clone() });
-    }
-    let count = test.count();
-    for side in [yes, no] {
-        if !side.is_scalar() && side.count() != count {
-            return Err(QError::named("length"));
-        }
-    }
-    let mut out = Vec::with_capacity(count);
-    for i in 0..count {
-        context.tick()?;
-        out.push(if crate::runtime::values::truth(&test.at(i))? { yes.at(i) } else { no.at(i) });
-    }
-    Ok(Value::collapse(out))
 }
 
 /// `!` with 2 or 4 arguments.

@@ -287,6 +287,15 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
             None => Ok(y.clone()),
         };
     }
+    // As `raze`: tables with other columns are lists of rows.
+    if let (None, false, Some(",")) = (&seed, scan, prims::name_of(f))
+        && let Value::Vector(Vector { items: Items::List(items), .. }) = y
+        && items.len() > 1
+        && items.iter().any(|item| matches!(item, Value::Table(_)))
+        && items.iter().all(|item| matches!(item, Value::Table(_)) || crate::verbs::append::is_nothing(item))
+    {
+        return shape::raze(context, y.clone());
+    }
     if let Some(result) = fold::fast_fold(context, f, seed.as_ref(), y, scan) {
         return result;
     }

@@ -15,6 +15,7 @@ use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::function::{is_elided, project};
+use crate::verbs::rows::keys_of_dictionaries;
 use crate::verbs::tables::unique_names;
 use crate::verbs::{amend, append, arith, call, fold, index};
 use crate::vm;
@@ -490,10 +491,15 @@ impl Context<'_> {
                 Value::collapse(fields.into_iter().map(|(_, v)| v).collect()),
             ));
         }
-        let values = fields.split_off(keys.len());
+        let mut values = fields.split_off(keys.len());
         let rows = fields.iter().chain(&values).find(|(_, v)| !v.is_scalar()).map(|(_, v)| v.count());
         let rows = rows.ok_or(QError::with("rank", "at least one column of a table must be a list"))?;
+        let of_rows =
+            if fields.is_empty() { keys_of_dictionaries(values.iter_mut().map(|(_, value)| value))? } else { None };
         let values = columns_of(self, values, rows)?;
+        if let Some(keys) = of_rows {
+            return Ok(Value::dict(keys, values));
+        }
         if fields.is_empty() {
             return Ok(values);
         }
@@ -507,10 +513,17 @@ impl Context<'_> {
 fn is_owners_operation(index: u16, arguments: &[Option<Node>]) -> bool {
     let Some(Some(Node { kind: Kind::Const(first), .. })) = arguments.first() else { return false };
     match (prims::get(index).map_or("", |p| p.name), first) {
-        ("insert" | "upsert" | "set", Value::Sym(name)) => !text(*name).starts_with(b":"),
+        // With the name of a namespace, the names that are assigned come from the rows.
+        ("insert" | "upsert", Value::Sym(name)) => !text(*name).starts_with(b":") && !is_space(text(*name)),
+        ("set", Value::Sym(name)) => !text(*name).starts_with(b":"),
         ("!", Value::Long(-30)) => true,
         _ => false,
     }
+}
+
+/// Whether a name is `.`, or that of a namespace: `.cfg`.
+fn is_space(name: &[u8]) -> bool {
+    name.strip_prefix(b".").is_some_and(|rest| !rest.contains(&b'.'))
 }
 
 /// Builds a table from columns; atoms are repeated.

@@ -1,4 +1,4 @@
-//! What a handle of a file appends: text, bytes, the items of a vector as in memory, or of a list in kdb+'s format.
+//! What a handle of a file appends: text, bytes, the items of a vector as in memory, or those of a general list, each serialised.
 
 use crate::io::wire;
 use crate::runtime::error::QError;
@@ -82,6 +82,10 @@ pub(super) fn write(file: &mut std::fs::File, holds: FileForm, handle: i64, mess
         }
     };
     let number = message.type_number().unsigned_abs() as i8;
+    let is_mixed = number == 0 && message.items().iter().any(|item| item.as_text().is_none());
+    if is_mixed && handle > 0 && matches!(holds, FileForm::Plain) {
+        return write_items(file, handle, message);
+    }
     match (holds, message) {
         (FileForm::Compound, _) => {
             return Err(QError::with("type", "append to this file by its name, with upsert"));

@@ -9,6 +9,7 @@ use crate::runtime::time;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::map::map;
+use crate::verbs::sort;
 use columns::table::symbol::{self, text};
 use columns::table::{Items, Sym, Value, Vector};
 use std::collections::HashMap;
@@ -23,6 +24,23 @@ pub(crate) fn exit(context: &mut Context, x: Value) -> Result {
     }
     context.host.exit(code)?;
     Ok(Value::Null)
+}
+
+/// `<x` in k: `hopen` of a symbol or of `(symbol;timeout)`, `iasc` of anything else.
+pub(crate) fn iasc_or_hopen(context: &mut Context, x: Value) -> Result {
+    let is_address = match &x {
+        Value::Sym(_) => true,
+        Value::Vector(Vector { items: Items::List(list), .. }) => {
+            matches!(list[..], [Value::Sym(_), Value::Long(_) | Value::Int(_) | Value::Short(_)])
+        }
+        _ => false,
+    };
+    if is_address { hopen(context, x) } else { sort::iasc(context, x) }
+}
+
+/// `>x` in k: `hclose` of a handle, `idesc` of anything else.
+pub(crate) fn idesc_or_hclose(context: &mut Context, x: Value) -> Result {
+    if matches!(x, Value::Long(_) | Value::Int(_)) { hclose(context, x) } else { sort::idesc(context, x) }
 }
 
 /// Default connection timeout.

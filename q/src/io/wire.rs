@@ -293,7 +293,11 @@ pub(crate) fn message(value: &Value) -> Result<Vec<u8>, QError> {
 /// Returns the value of a whole message: `-9!`.
 pub(crate) fn from_message(bytes: &[u8]) -> Result<Value, QError> {
     let body = bytes.get(proto::HEADER_BYTES..).ok_or(QError::named("badmsg"))?;
-    let endian = if bytes.first() == Some(&0) { proto::Endian::Big } else { proto::Endian::Little };
+    let endian = match bytes.first() {
+        Some(0) => proto::Endian::Big,
+        Some(1) => proto::Endian::Little,
+        _ => return Err(QError::with("badmsg", "the first byte of a message is 0 or 1")),
+    };
     let limits = proto::Limits::default();
     let (view, _) = View::parse(body, endian, &limits).map_err(|e| QError::with("badmsg", e.to_string()))?;
     from_view(&view)

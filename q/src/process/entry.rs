@@ -218,6 +218,8 @@ pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QE
             Some((head, arguments)) => (Value::Sym(*head), arguments.iter().map(|s| Value::Sym(*s)).collect()),
             None => return Ok(object.clone()),
         },
+        // As in kdb+, which evaluates a message by `value`.
+        Value::Func(_) => return crate::eval::internal::value(context, object.clone()),
         other => return Ok(other.clone()),
     };
     let f = match &head {

@@ -290,6 +290,8 @@ static FUNCTIONS: &[(&str, Run)] = &[
     whole!(".j.j", json::to_json),
     (".j.jd", Run::Unary(json::to_json_with)),
     (".j.k", Run::Unary(json::from_json)),
+    whole!("<:", environment::iasc_or_hopen),
+    whole!(">:", environment::idesc_or_hclose),
 ];
 
 const _: () = assert!(agree(), "the tables of primitives differ in a name, arity or position");

@@ -67,8 +67,8 @@ pub fn entries() -> Vec<Entry> {
     let written = |group, table: &'static [(&str, &str, &str)]| {
         table.iter().map(move |(name, usage, text)| Entry::new(group, name, (*usage).to_owned(), text))
     };
-    // `,:` has the help of `x,:y`.
-    let primitives = PRIMITIVES.iter().filter(|p| p.name != ",:").flat_map(move |p| {
+    // `,:` has the help of `x,:y`; `<:` and `>:` are of k.
+    let primitives = PRIMITIVES.iter().filter(|p| !matches!(p.name, ",:" | "<:" | ">:")).flat_map(move |p| {
         let group = match p.name.bytes().next() {
             Some(b'.') if p.name.len() > 1 => LIBRARY,
             Some(first) if first.is_ascii_alphabetic() => WORDS,

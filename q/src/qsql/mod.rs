@@ -360,11 +360,9 @@ fn delete(query: &Query, selected: &Selected) -> Walk<Table> {
         let kept: Vec<u32> = gone.iter().enumerate().filter(|(_, g)| !**g).map(|(i, _)| i as u32).collect();
         return Ok(table.rows(&kept));
     }
+    // As in kdb+, a column that is not there needs no deletion.
     let gone = deleted(query)?;
     let mut out = Table::new(Vec::new(), Vec::new());
-    for name in &gone {
-        crate::verbs::index::column(table, *name)?;
-    }
     for (name, column) in table.names.iter().zip(&table.columns) {
         if limits::place(&gone, *name)?.is_none() {
             out.names.push(*name);

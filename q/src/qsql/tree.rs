@@ -254,12 +254,23 @@ pub(crate) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
             verb = Verb::Exec;
             None
         }
+        // No groups: one row, of all rows.
+        Value::Dict(by) if by.keys.count() == 0 => {
+            verb = Verb::Exec;
+            None
+        }
         Value::Dict(_) => Some(fields(&b)?),
         tree => {
             verb = Verb::Exec;
             Some(vec![(None, to_node(tree)?)])
         }
     };
+    // As in kdb+, only `()` is all columns of an exec; a dictionary without columns gives none.
+    if let (true, Value::Dict(none)) = (is_empty(&b), &a)
+        && none.keys.count() == 0
+    {
+        return Ok(Value::dict(Value::symbols(Vec::new()), Value::empty()));
+    }
     let columns = match &a {
         Value::Dict(_) => fields(&a)?,
         empty if is_empty(empty) => Vec::new(),
@@ -273,6 +284,9 @@ pub(crate) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
     let by = by.filter(|_| !one_group);
     let query = Query { verb, distinct, limit, order, columns, by, from: Node::constant(t), filters: nodes(&c)? };
     let all = run(context, |c, frame| qsql::template(c, &query, frame))?;
+    if matches!(&b, Value::Dict(by) if by.keys.count() == 0) {
+        return Ok(all.enlist());
+    }
     if !one_group {
         return Ok(all);
     }

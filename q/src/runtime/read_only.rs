@@ -4,7 +4,7 @@ use crate::runtime::console::Console;
 use crate::runtime::error::{Origin, QError};
 use crate::runtime::host::{Caller, Host, Setting, Threads, reads_of_host};
 use columns::sys::shared::Shared;
-use columns::table::{Sym, Value};
+use columns::table::{Sym, Value, symbol};
 
 /// Host wrapper for `reval`: delegates reads and rejects changes. It offers no [`Host::shared`], so no helper thread
 /// evaluates with more rights.
@@ -14,6 +14,17 @@ pub(crate) struct ReadOnly<'h> {
 
 fn read_only() -> QError {
     QError::named("noupdate")
+}
+
+/// The error of an assignment: as in kdb+, its text has the namespace and the name, as symbols.
+fn not_changed(name: Sym) -> QError {
+    let name = symbol::text(name);
+    let in_root = (&b"."[..], name);
+    let (space, own) = match name.iter().rposition(|byte| *byte == b'.').and_then(|dot| name.split_at_checked(dot)) {
+        Some((space, own)) if !space.is_empty() => (space, own.strip_prefix(b".").unwrap_or(own)),
+        _ => in_root,
+    };
+    QError::signal([b"noupdate: `", space, b" `", own].concat())
 }
 
 impl Host for ReadOnly<'_> {
@@ -32,16 +43,16 @@ impl Host for ReadOnly<'_> {
         Err(read_only())
     }
 
-    fn assign(&mut self, _name: Sym, _value: Value) -> Result<(), QError> {
-        Err(read_only())
+    fn assign(&mut self, name: Sym, _value: Value) -> Result<(), QError> {
+        Err(not_changed(name))
     }
 
     fn call(&mut self, _name: Sym, _arguments: &[Value]) -> Result<Value, QError> {
         Err(read_only())
     }
 
-    fn append(&mut self, _name: Sym, _rows: &Value) -> Result<Value, QError> {
-        Err(read_only())
+    fn append(&mut self, name: Sym, _rows: &Value) -> Result<Value, QError> {
+        Err(not_changed(name))
     }
 
     fn print(&mut self, text: &[u8]) -> Result<(), QError> {

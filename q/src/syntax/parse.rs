@@ -375,21 +375,25 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the next term (a lambda, bracketed function, name or operator, with or without arguments in brackets) is
-    /// immediately followed by an iterator.
+    /// Whether the next term ends in an iterator, whatever arguments in brackets and iterators precede that: `f/`, `f[1;;]'`, `,'[;1]\`. It then takes a left
+    /// operand; with brackets at its end, as in `f/[x;y]`, it has its operands.
     fn derived_follows(&self) -> bool {
         if matches!(self.peek(), Token::Literal(_)) {
             return false;
         }
         let Some(mut ahead) = self.behind(0) else { return false };
-        while self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Open(b'['))) {
-            match self.behind(ahead) {
-                Some(next) => ahead = next,
-                None => return false,
+        let mut is_derived = false;
+        while let Some(next) = self.tokens.get(self.at + ahead).filter(|next| !next.spaced) {
+            match next.token {
+                Token::Iterator(_) => (ahead, is_derived) = (ahead + 1, true),
+                Token::Open(b'[') => match self.behind(ahead) {
+                    Some(behind) => (ahead, is_derived) = (behind, false),
+                    None => return false,
+                },
+                _ => break,
             }
         }
-        self.tokens.get(self.at + ahead).is_some_and(|p| !p.spaced && matches!(p.token, Token::Iterator(_)))
-            && self.infix_after_iterators(ahead)
+        is_derived
     }
 
     /// Offset just past the token at `ahead`, or past the whole bracket that it opens.
@@ -408,18 +412,6 @@ impl<'a> Parser<'a> {
                 return Some(ahead);
             }
         }
-    }
-
-    /// `f/[…]` is applied by brackets; `f/` without them is infix.
-    fn infix_after_iterators(&self, mut ahead: usize) -> bool {
-        while let Some(p) = self.tokens.get(self.at + ahead) {
-            match p.token {
-                Token::Iterator(_) if !p.spaced => ahead += 1,
-                Token::Open(b'[') => return p.spaced,
-                _ => return true,
-            }
-        }
-        true
     }
 
     /// Whether the operand read last waits for a right operand, as `x+` does. `+[x;]` and `(x;)` are values, as all that brackets end.
@@ -489,7 +481,7 @@ impl<'a> Parser<'a> {
                 return Ok(None);
             }
             // As `a,:` is `,:` of a, `(a:)` is `:` of a: its value.
-            if glyph == ":" && !pattern && matches!(self.peek(), Token::Close(b')')) {
+            if glyph == ":" && !pattern && matches!(self.peek(), Token::Close(_) | Token::Semicolon) {
                 return Ok(Some(left.clone()));
             }
             return match prims::find_glyph(glyph).filter(|f| prims::binary_form(f).is_some()) {

@@ -8,7 +8,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::fit::fitting;
 use crate::verbs::format::is_blank;
 use crate::verbs::index::is_key;
-use crate::verbs::rows::is_item_of_lists;
+use crate::verbs::rows::{is_item_of_lists, row_like};
 use crate::verbs::{cast, enums, find, index, many};
 use columns::sys::shared::{Held, Shared, depth_around};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
@@ -80,7 +80,17 @@ pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Ame
                 }
                 (x, _) => x,
             };
-            let mut x = x;
+            let mut x = match (x, keys) {
+                (Value::Dict(d), Value::Table(keys)) => match many::rows_of_keys(context, &d, keys)? {
+                    Some(rows) => {
+                        let Dict { sorted, keys, values } = d.into_value();
+                        let values = deep(context, values, &[&[rows][..], rest].concat(), change)?;
+                        return Ok(Value::Dict(Held::new(Dict { sorted, keys, values })));
+                    }
+                    None => Value::Dict(d),
+                },
+                (x, _) => x,
+            };
             let spread = change.value.filter(|v| !v.is_scalar());
             if spread.is_some_and(|v| v.count() != keys.count()) {
                 return Err(QError::named("length"));
@@ -294,7 +304,7 @@ fn set_at(context: &mut Context, x: Value, key_at: Key, new: Value) -> Result<Va
             let Dict { sorted, keys, values } = d.into_value();
             // A list of dictionaries with the same keys is a table, also after the change.
             if let (Value::Table(rows), Value::Dict(row)) = (&values, &new)
-                && same_names(rows, row)
+                && let Some(new) = row_like(rows, row, at.is_none())?
             {
                 return set_row(context, Dict { sorted, keys, values }, (key, at), new);
             }
@@ -320,11 +330,6 @@ fn set_at(context: &mut Context, x: Value, key_at: Key, new: Value) -> Result<Va
         Value::Table(t) => set_in_table(context, Arc::unwrap_or_clone(t), key, new),
         _ => Err(QError::named("type")),
     }
-}
-
-/// Whether a dictionary is a row of a table.
-fn same_names(rows: &Table, row: &Dict) -> bool {
-    matches!(&row.keys, Value::Vector(Vector { items: Items::Sym(own), .. }) if **own == *rows.names)
 }
 
 /// Sets a value of a dictionary whose values are the rows of a table: `new` is such a row.
@@ -441,7 +446,7 @@ fn append(context: &mut Context, list: Value, item: Value) -> Result<Value, QErr
     // Keys that are the rows of a table.
     if let Value::Table(rows) = &list {
         let cells = match &item {
-            Value::Dict(row) if same_names(rows, row) => row.values.items(),
+            Value::Dict(row) if row.keys.as_symbols() == Some(&rows.names[..]) => row.values.items(),
             Value::Vector(row) if row.len() == rows.columns.len() => item.items(),
             _ => return Err(QError::named("type")),
         };

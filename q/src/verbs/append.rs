@@ -7,6 +7,8 @@ use crate::runtime::guard::is_owned_code;
 use crate::runtime::values::Result;
 use crate::runtime::values::domain_of_items;
 use crate::runtime::values::type_error;
+use crate::syntax::prims;
+use crate::syntax::resolve::qualify;
 use crate::verbs::above::{Evaluate, Stored};
 use crate::verbs::attributes::{after_append, after_growth};
 use crate::verbs::entries::join_in_place;
@@ -14,6 +16,7 @@ use crate::verbs::fit::{Fitting, conform, fitting, is_keyed, keyed_rows, widened
 use crate::verbs::keyed;
 use crate::verbs::rows::{joined, room_for_rows};
 use crate::verbs::shape::join;
+use columns::table::symbol::text;
 use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
 use std::sync::Arc;
@@ -101,7 +104,8 @@ pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
         }
         Value::Vector(v) if !matches!(v.items, Items::List(_)) => {
             let y = y.plain();
-            if v.items.type_number() != y.type_number().abs() && y.count() > 0 {
+            // The first items of an empty list decide its type, as with `x,y`: AoC solutions of others append longs to `int$().
+            if v.items.type_number() != y.type_number().abs() && y.count() > 0 && !v.is_empty() {
                 return Err(type_error());
             }
             let attr = after_append(v, &y.to_items())?;
@@ -332,12 +336,32 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
             return Ok(x);
         }
         let old = context.stored_or_empty(&x)?;
+        // A file of items of one type keeps it, also without items.
+        if let (Value::Vector(own), Value::Vector(new)) = (&old, &y)
+            && !matches!(own.items, Items::List(_))
+            && own.items.type_number() != new.items.type_number()
+            && !new.is_empty()
+        {
+            return Err(type_error());
+        }
         let new = if is_nothing(&old) { y } else { upsert_value(context, old, &y, true)? };
         // The directory of a splayed table may also be named without its slash.
         let is_folder = matches!(context.stored_names(x.clone())?, Value::Vector(Vector { items: Items::Sym(_), .. }));
         let place = if is_folder { crate::runtime::paths::inside(name, Sym::NULL)? } else { name };
         context.store_changed(Value::Sym(place), &new)?;
         return Ok(x);
+    }
+    // The names of a namespace: `` `. upsert `a`b!1 2 ``.
+    if let (Value::Sym(space), Value::Dict(names)) = (&x, &y)
+        && names.keyed().is_none()
+        && context.host.global(*space).is_none()
+        && (text(*space) == b"." || context.namespace(*space).is_some())
+    {
+        // All of them or none.
+        for name in names.keys.as_symbols().ok_or_else(type_error)? {
+            context.host.may_change(qualify(*name, if text(*space) == b"." { Sym::NULL } else { *space })?)?;
+        }
+        return context.apply(&prims::glyph("."), vec![x.clone(), Value::empty(), prims::glyph(","), y]);
     }
     if let Value::Sym(short) = x {
         let name = context.named(short)?;

@@ -7,10 +7,12 @@ use crate::runtime::op::Op;
 use crate::syntax::prims;
 use crate::verbs::convert::{float_to_long, floats};
 use crate::verbs::map::map;
+use crate::verbs::rows::flip_list;
 use crate::verbs::{cast, find, merged, sets};
 use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::kernel::zip::{Arithmetic, Comparison, arithmetic, compare, compare_floats, zip};
+use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Dict, Element, Items, Raw, Table, Value, Vector};
 use proto::types::{
@@ -86,6 +88,13 @@ pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Res
     match (x, y) {
         // What a dictionary of anything has for a missing key fills nothing: KX's clients keep books so.
         (Value::Null, _) if op == Op::Fill && !matches!(y, Value::Func(_)) => Ok(y.clone()),
+        // Programs ask which operator they hold: `(%)=first tree`.
+        (Value::Func(a), Value::Func(b))
+            if let (Op::Compare(which), Function::Primitive(a), Function::Primitive(b)) = (op, &**a, &**b)
+                && matches!(which, Comparison::Equal | Comparison::Unequal) =>
+        {
+            Ok(Value::Bool((a == b) == (which == Comparison::Equal)))
+        }
         (Value::Func(_) | Value::Null, _) | (_, Value::Func(_) | Value::Null) => Err(QError::named("type")),
         (Value::Dict(a), Value::Dict(b)) => dictionaries(context, op, a, b),
         (Value::Dict(d), _) => {
@@ -104,6 +113,15 @@ pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Res
                 let other = b.columns.get(i).cloned().ok_or(QError::named("length"))?;
                 atomic(context, op, column, &other.into())
             })
+        }
+        // A list of rows: each row with its own.
+        (Value::Table(t), rows) if is_rows_of(t, rows) => {
+            let cells = flip_list(rows.clone())?;
+            columns(t, |at, column| atomic(context, op, column, &cells.at(at)))
+        }
+        (rows, Value::Table(t)) if is_rows_of(t, rows) => {
+            let cells = flip_list(rows.clone())?;
+            columns(t, |at, column| atomic(context, op, &cells.at(at), column))
         }
         (Value::Table(t), _) => columns(t, |_, column| atomic(context, op, column, y)),
         (_, Value::Table(t)) => columns(t, |_, column| atomic(context, op, x, column)),
@@ -128,6 +146,14 @@ pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Res
             Ok(Value::collapse(out))
         }
     }
+}
+
+/// Whether a list has a row for each of a table's, with a cell for each of its columns.
+fn is_rows_of(t: &Table, rows: &Value) -> bool {
+    let Value::Vector(Vector { items: Items::List(rows), .. }) = rows else { return false };
+    rows.len() == t.count()
+        && !rows.is_empty()
+        && rows.iter().all(|row| matches!(row, Value::Vector(row) if row.len() == t.columns.len()))
 }
 
 fn is_list(x: &Value) -> bool {

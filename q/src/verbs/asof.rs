@@ -7,6 +7,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::runtime::{limits, sections};
 use crate::verbs::above::Evaluate;
+use crate::verbs::convert::order_floats;
 use crate::verbs::joins::overlay;
 use crate::verbs::matches::{order, partition_point};
 use crate::verbs::rows::key_by;
@@ -17,6 +18,7 @@ use columns::kernel::blocks;
 use columns::kernel::num::Int;
 use columns::kernel::partial::section_rows;
 use columns::table::{Attr, Items, Raw, Sym, Table, Value, Vector, symbol};
+use proto::types;
 use std::cmp::Ordering;
 
 /// Rows of the right table by key, in order within each key; and for each row of the left the index of its key, past the
@@ -129,6 +131,34 @@ fn by_symbol(
     }
 }
 
+/// Items of the last columns of both tables in a form that is compared fast.
+enum Times {
+    Longs(Vec<i64>, Vec<i64>),
+    Floats(Vec<f64>, Vec<f64>),
+    /// Compared as values.
+    Others,
+}
+
+impl Times {
+    /// # Errors
+    /// `type` for points in time of two types, whose numbers do not compare: minutes and milliseconds.
+    fn of(name: Sym, x: &Vector, y: &Vector) -> std::result::Result<Times, QError> {
+        let (a, b) = (x.items.type_number(), y.items.type_number());
+        let is_temporal = |number: i8| (types::TIMESTAMP..=types::TIME).contains(&number);
+        if a != b && is_temporal(a) && is_temporal(b) {
+            let name = symbol::text(name).escape_ascii();
+            return Err(QError::with("type", format!("column {name} has another type in each table")));
+        }
+        let longs = |v: &Vector| crate::verbs::arith::longs(&v.items, v.items.type_number()).ok();
+        Ok(match (x.items.raw(), y.items.raw()) {
+            _ if a != b => Times::Others,
+            (Raw::F64(x), Raw::F64(y)) => Times::Floats(x.to_vec(), y.to_vec()),
+            (Raw::F32(_) | Raw::Sym(_) | Raw::List(_) | Raw::Guid(_), _) => Times::Others,
+            _ => longs(x).zip(longs(y)).map_or(Times::Others, |(x, y)| Times::Longs(x, y)),
+        })
+    }
+}
+
 /// Returns for each row of `x` the last row of `y` with the same keys and a time not after it; [`NONE`] without one.
 fn as_of(context: &mut Context, names: &[Sym], x: &Table, y: &Table) -> std::result::Result<Vec<u32>, QError> {
     let (time, keys) = names.split_last().ok_or(QError::named("length"))?;
@@ -140,19 +170,21 @@ fn as_of(context: &mut Context, names: &[Sym], x: &Table, y: &Table) -> std::res
         return Ok(rows);
     }
     let by_key = ByKey::of(context, keys, x, y)?;
-    let longs = |v: &Vector| crate::verbs::arith::longs(&v.items, v.items.type_number()).ok();
-    let same_type = x_time.items.type_number() == y_time.items.type_number();
-    let fast = if same_type { longs(x_time).zip(longs(y_time)) } else { None };
+    let times = Times::of(*time, x_time, y_time)?;
     let mut out = Vec::with_capacity(x.count());
     for i in 0..x.count() {
         context.tick()?;
         let rows = by_key.rows(i);
-        let before = match &fast {
-            Some((x, y)) => {
+        let before = match &times {
+            Times::Longs(x, y) => {
                 let limit = x.get(i).copied().unwrap_or(i64::MIN);
                 rows.partition_point(|r| y.get(*r as usize).is_some_and(|t| *t <= limit))
             }
-            None => {
+            Times::Floats(x, y) => {
+                let limit = x.get(i).copied().unwrap_or(f64::NAN);
+                rows.partition_point(|r| y.get(*r as usize).is_some_and(|t| order_floats(t, &limit).is_le()))
+            }
+            Times::Others => {
                 let limit = x_time.items.get(i);
                 partition_point(rows, |r| order(&y_time.items.get(*r as usize), &limit).map(Ordering::is_le))?
             }

@@ -25,6 +25,7 @@ pub(crate) fn keeps_domain(primitive: &Primitive) -> bool {
             | ","
             | "flip"
             | "distinct"
+            | "union"
             | "next"
             | "prev"
             | "xprev"

@@ -164,7 +164,24 @@ pub(crate) enum FindRank {
 pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
     let of_items = if list.is_empty() { 0 } else { depth(&list.items.get(0)) };
     let is_nothing = matches!(value, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty());
+    // No list is an item of a list of atoms: `((::;`a;`b)!1 2 3)(`a`b;`b`a)` looks up the symbols.
+    let is_of_atoms =
+        |v: &Vector| matches!(&v.items, Items::List(l) if !l.is_empty() && l.iter().all(Value::is_scalar));
+    let holds_lists =
+        |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if !l.iter().all(Value::is_scalar));
+    // Atoms and lists among one another are no item of a list of vectors, so each is one: `("a";"ba") in ("ba";"dc")` is 01b.
+    let is_vector = |item: &Value| matches!(item, Value::Vector(v) if !matches!(v.items, Items::List(_)));
+    let is_mixed = || match (value, &list.items) {
+        (Value::Vector(Vector { items: Items::List(sought), .. }), Items::List(held)) => {
+            sought.first().is_some_and(Value::is_scalar)
+                && !sought.iter().all(Value::is_scalar)
+                && held.iter().all(is_vector)
+        }
+        _ => false,
+    };
     match depth(value) {
+        _ if of_items == 1 && is_mixed() => FindRank::ListOfItems,
+        _ if of_items == 0 && holds_lists(value) && is_of_atoms(list) => FindRank::Higher,
         _ if of_items == 0 || is_nothing => FindRank::ListOfItems,
         of_value if of_value <= of_items => FindRank::Item,
         of_value if of_value == of_items + 1 => FindRank::ListOfItems,
@@ -260,6 +277,16 @@ pub(crate) fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, Q
     }
     if let (Items::List(list), Items::List(wanted)) = (&list.items, &sought.items) {
         return keys::positions(&canonical_among(list, wanted)?, &all_canonical(&sought.items)?, room);
+    }
+    // One float is compared with each, instead of hashing all.
+    if let (Items::Float(list), Items::Float(sought)) = (&list.items, &sought.items)
+        && let [sought] = sought[..]
+    {
+        let at = match sought.is_nan() {
+            true => list.iter().position(|item| item.is_nan()),
+            false => list.iter().position(|item| *item == sought),
+        };
+        return Ok(vec![at.unwrap_or(list.len()) as i64]);
     }
     Ok(match (hashed(&list.items)?, hashed(&sought.items)?) {
         (Hashed::U8(l), Hashed::U8(w)) => keys::positions(l, w, room)?,

@@ -55,6 +55,9 @@ pub(crate) fn fitting(
         Value::Dict(d) if d.sorted => return Err(QError::named("step")),
         Value::Dict(d) if d.keyed().is_some() => {
             let Value::Table(whole) = unkey(x)? else { return Err(type_error()) };
+            if let Some((keys, _)) = d.keyed() {
+                has_keys(keys, rows)?;
+            }
             let flat = match rows {
                 Value::Dict(r) if r.keyed().is_some() => unkey(rows)?,
                 other => other.clone(),
@@ -73,6 +76,26 @@ pub(crate) fn fitting(
     let rows = retagged(context, &whole, new)?;
     limits::shallow(rows.depth())?;
     Ok(Fitting { rows, given })
+}
+
+/// Checks that new rows of a keyed table have its key columns. Other columns may be missing.
+///
+/// # Errors
+/// `mismatch` for a keyed table; the name of the column for others.
+fn has_keys(keys: &Table, rows: &Value) -> std::result::Result<(), QError> {
+    let lacks = |given: &[Sym]| keys.names.iter().find(|name| !given.contains(name)).copied();
+    let missing = match rows {
+        Value::Dict(d) => match (d.keyed(), &d.keys) {
+            (Some((given, _)), _) => match lacks(&given.names) {
+                Some(_) => return Err(QError::with("mismatch", "the key columns differ")),
+                None => None,
+            },
+            (None, names) => names.as_symbols().filter(|names| !names.is_empty()).and_then(lacks),
+        },
+        Value::Table(given) => lacks(&given.names),
+        _ => None,
+    };
+    missing.map_or(Ok(()), |name| Err(QError::no_column(columns::table::symbol::text(name))))
 }
 
 /// Returns new rows as a table that fits `t`, with types checked; an untyped empty column accepts any type, one of integers those of another width.

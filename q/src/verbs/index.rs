@@ -11,6 +11,7 @@ use crate::verbs::map::map;
 use crate::verbs::rows::is_item_of_lists;
 use columns::table::{Dict, Items, Sym, Table, Value, Vector};
 use proto::types;
+use std::sync::Arc;
 
 /// `x[i;j;…]`; the generic null selects all of a level.
 pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<Value, QError> {
@@ -21,6 +22,13 @@ pub(crate) fn deep(context: &mut Context, x: &Value, path: &[Value]) -> Result<V
     }
     if let Value::Func(_) | Value::Sym(_) = x {
         return context.apply(x, path.to_vec());
+    }
+    if let (Value::Dict(table), Value::Dict(sought)) = (x, first)
+        && table.keyed().is_some()
+        && let (Value::Vector(_), Value::Table(rows)) = (&sought.keys, &sought.values)
+    {
+        let found = at_dictionary(context, x, rows, rest)?;
+        return Ok(Value::dict(sought.keys.clone(), found));
     }
     // `table[rows;column]`: selects the column first, so that rows are picked from one vector.
     if let (Value::Table(_), [column @ (Value::Sym(_) | Value::Vector(_))]) = (x, rest)
@@ -140,8 +148,26 @@ fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QE
     }
 }
 
+/// `keyed[([]k:dictionary);column]` without the keys of the dictionary, whose values may be keys, or lists of keys.
+fn at_dictionary(context: &mut Context, x: &Value, rows: &Arc<Table>, rest: &[Value]) -> Result<Value, QError> {
+    if let (Value::Dict(table), [Value::Sym(name)]) = (x, rest)
+        && let (Some((keys, values)), false) = (table.keyed(), table.sorted)
+        && let ([key], [wanted]) = (&keys.columns[..], &rows.columns[..])
+        && keys.names == rows.names
+    {
+        let at = crate::verbs::sets::find_in(context, key.clone().into(), wanted.clone().into())?;
+        return one(context, &column(values, *name)?.clone().into(), &at);
+    }
+    deep(context, x, &[&[Value::Table(Arc::clone(rows))][..], rest].concat())
+}
+
 fn from_dict(context: &mut Context, d: &Dict, i: &Value) -> Result<Value, QError> {
     if let (Value::Table(keys), values) = (&d.keys, &d.values) {
+        if let Value::Dict(sought) = i
+            && let (Value::Vector(_), rows @ Value::Table(_)) = (&sought.keys, &sought.values)
+        {
+            return Ok(Value::dict(sought.keys.clone(), from_dict(context, d, rows)?));
+        }
         if d.sorted {
             return stepped(context, keys, values, i);
         }

@@ -11,9 +11,11 @@ use std::collections::HashMap;
 /// Fewer lists are searched one by one.
 const FEW_LISTS: usize = 8;
 
-/// A list of lists and the first position of each of its items.
+/// A general list and the first position of each of its items.
 pub(crate) struct Lookup<'a> {
     list: &'a Vector,
+    /// Whether no item is a list.
+    is_of_atoms: bool,
     first: HashMap<Vec<u8>, i64>,
 }
 
@@ -27,7 +29,9 @@ impl Lookup<'_> {
             limits::pace()?;
             first.entry(canonical(&list.items.get(i))?).or_insert(i as i64);
         }
-        Ok(Lookup { list, first })
+        let is_of_atoms =
+            matches!(&list.items, Items::List(items) if !items.is_empty() && items.iter().all(Value::is_scalar));
+        Ok(Lookup { list, is_of_atoms, first })
     }
 
     fn position(&self, item: &Value) -> Result<i64, QError> {
@@ -60,6 +64,12 @@ impl Lookup<'_> {
                 FindRank::Higher => map(context, y, |c, item| self.each(c, &item, result, other)),
             },
             Value::Dict(_) | Value::Table(_) => other(context, y.clone()),
+            atom if self.is_of_atoms && atom.is_scalar() => Ok(result(vec![self.position(atom)?]).at(0)),
+            Value::Vector(v) if self.is_of_atoms => {
+                limits::room_for::<i64>(v.len())?;
+                let at = (0..v.len()).map(|i| limits::pace().and_then(|()| self.position(&v.items.get(i))));
+                Ok(result(at.collect::<Result<Vec<i64>, QError>>()?))
+            }
             // An atom is looked up as `enlist` of it.
             atom if atom.is_atom() => Ok(result(vec![self.position(&atom.clone().enlist())?]).at(0)),
             item => Ok(result(vec![self.position(item)?]).at(0)),

@@ -1,7 +1,9 @@
-//! `x[rows]:value` of a vector of longs, without a step for each row.
+//! Changes of many items without a step for each.
 
+use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use columns::table::{Items, Value, Vector};
+use crate::verbs::find;
+use columns::table::{Dict, Items, Table, Value, Vector};
 
 /// Returns the longs `x` with those at `rows` replaced by `value`, which is one long for all or one for each; `None` for other types.
 ///
@@ -24,4 +26,24 @@ pub(super) fn replaced(x: &Value, rows: &Vector, value: &Value) -> Result<Option
         _ => return Ok(None),
     }
     Ok(Some(Value::longs(items)))
+}
+
+/// Fewer keys are searched one by one.
+const FEW_KEYS: usize = 8;
+
+/// The rows of a keyed table that `keys`, a table like its key columns, names: `k[keys;column]:value` then changes those rows of its values.
+/// Returns `None` where a key is new or `d` is no keyed table.
+///
+/// # Errors
+/// `wsfull`, `stop`.
+pub(super) fn rows_of_keys(context: &Context, d: &Dict, keys: &Table) -> Result<Option<Value>, QError> {
+    let Some((own, _)) = d.keyed() else { return Ok(None) };
+    // Keys that are lists are found one by one faster, unless they are many.
+    let is_general = own.columns.iter().any(|column| matches!(column.items, Items::List(_)));
+    if d.sorted || is_general || keys.count() < FEW_KEYS || own.names != keys.names {
+        return Ok(None);
+    }
+    let rows = find::table_positions(context, own, keys)?;
+    let are_known = rows.iter().all(|row| usize::try_from(*row).is_ok_and(|row| row < own.count()));
+    Ok(are_known.then(|| Value::longs(rows)))
 }

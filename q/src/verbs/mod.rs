@@ -12,6 +12,7 @@ mod bin;
 pub(crate) mod call;
 pub(crate) mod cast;
 pub(crate) mod codec;
+pub(crate) mod conditional;
 pub(crate) mod convert;
 mod decimal;
 mod digits;

@@ -27,6 +27,15 @@ fn moving(context: &mut Context, x: &Value, y: &Value, f: &dyn Fn(usize, &Items)
             Ok(Value::dict(d.keys.clone(), values))
         }
         Value::Table(t) => columns(context, t, |c, column| moving(c, x, &column, f)),
+        // Numbers of several types are all of the widest.
+        Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() && l.iter().all(Value::is_atom) => {
+            let widest = l.iter().map(|item| -item.type_number()).max().unwrap_or(types::LONG);
+            if !l.iter().all(|item| (types::BOOL..=types::FLOAT).contains(&-item.type_number())) {
+                return Err(type_error());
+            }
+            let numbers = crate::verbs::cast::to(context, widest, y)?;
+            moving(context, x, &numbers, f)
+        }
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() => {
             let flipped = flip_list(y.clone())?;
             flip_list(map(context, &flipped, |c, column| moving(c, x, &column, f))?)

@@ -4,6 +4,7 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::{Result, type_error};
 use crate::verbs::given::{other_columns, other_width};
+use crate::verbs::matches::same;
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 use proto::types;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 /// The table with a dictionary's columns; atoms are repeated.
 pub(crate) fn from_columns(d: &Dict) -> Result {
     let names = d.keys.as_symbols().ok_or_else(type_error)?.to_vec();
-    let values = d.values.items();
+    let mut values = d.values.items();
+    let of_rows = keys_of_dictionaries(values.iter_mut())?;
     let rows = values.iter().find(|v| !v.is_scalar()).map(Value::count).ok_or(QError::named("rank"))?;
     let mut columns = Vec::with_capacity(values.len());
     for value in values {
@@ -22,7 +24,37 @@ pub(crate) fn from_columns(d: &Dict) -> Result {
         }
         columns.push(column);
     }
-    Ok(Value::table(Table::new(names, columns)))
+    let table = Value::table(Table::new(names, columns));
+    Ok(match of_rows {
+        Some(keys) => Value::dict(keys, table),
+        None => table,
+    })
+}
+
+/// Replaces each column that is a dictionary by its values, and returns the keys of the first one: `([]n:d)` is the dictionary of its rows, so that
+/// a keyed table at `([]n:d)` is a dictionary with the keys of `d`.
+///
+/// # Errors
+/// `mismatch` for dictionaries with other keys.
+pub(crate) fn keys_of_dictionaries<'a>(
+    values: impl Iterator<Item = &'a mut Value>,
+) -> std::result::Result<Option<Value>, QError> {
+    let mut keys: Option<Value> = None;
+    for value in values {
+        if let Value::Dict(d) = value
+            && d.keyed().is_none()
+        {
+            match &keys {
+                Some(keys) if !same(keys, &d.keys)? => {
+                    return Err(QError::with("mismatch", "the dictionaries among the columns have other keys"));
+                }
+                Some(_) => {}
+                None => keys = Some(d.keys.clone()),
+            }
+            *value = d.values.clone();
+        }
+    }
+    Ok(keys)
 }
 
 /// The columns of `a`, then those of `b`; of a name in both, the column of `b`: what joining the rows pairwise leaves of tables without rows.
@@ -200,4 +232,28 @@ pub(crate) fn flip_list(x: Value) -> Result {
         out.push(Value::collapse(limits::collected(rows.iter().map(|r| r.at(i)))?));
     }
     Ok(Value::list(out))
+}
+
+/// A dictionary as a row of a table; a new one may lack names, where it is null, or have them in another order. Returns `None` if it is no row.
+///
+/// # Errors
+/// `mismatch` for a new row with a name that is no column.
+pub(crate) fn row_like(rows: &Table, row: &Dict, is_new: bool) -> std::result::Result<Option<Value>, QError> {
+    let (None, Some(names)) = (row.keyed(), row.keys.as_symbols()) else { return Ok(None) };
+    if names == &rows.names[..] {
+        return Ok(Some(Value::dict(row.keys.clone(), row.values.clone())));
+    }
+    // A row that is replaced by another kind of record ends the table.
+    if !is_new {
+        return Ok(None);
+    }
+    if let Some(other) = names.iter().find(|name| !rows.names.contains(name)) {
+        let other = columns::table::symbol::text(*other).escape_ascii();
+        return Err(QError::with("mismatch", format!("{other} is no key of the other values")));
+    }
+    let cells = rows.names.iter().zip(&rows.columns).map(|(name, column)| {
+        let at = names.iter().position(|own| own == name);
+        at.map_or_else(|| column.items.missing(), |at| row.values.at(at))
+    });
+    Ok(Some(Value::dict(Value::symbols(rows.names.clone()), Value::collapse(cells.collect()))))
 }

@@ -354,12 +354,24 @@ fn searched_rows(context: &mut Context, t: &Table, y: &Value, search: Search) ->
     Ok(Value::longs(out))
 }
 
+/// Whether a value is an atom, or a list of atoms only.
+fn is_flat(y: &Value) -> bool {
+    match y {
+        Value::Vector(Vector { items: Items::List(items), .. }) => items.iter().all(Value::is_scalar),
+        other => other.is_scalar() || matches!(other, Value::Vector(_)),
+    }
+}
+
 fn searched(context: &mut Context, x: Value, y: Value, search: Search) -> Result {
     match &x {
         Value::Table(t) => return searched_rows(context, t, &y, search),
         Value::Dict(d) => {
             let at = searched(context, d.values.clone(), y, search)?;
             return index::one(context, &d.keys, &at);
+        }
+        // The lists in a list are searched for item by item, at any depth.
+        Value::Vector(sorted) if !matches!(sorted.items, Items::List(_)) && !is_flat(&y) => {
+            return map(context, &y, |c, item| searched(c, x.clone(), item, search));
         }
         _ => {}
     }

@@ -12,7 +12,7 @@ use crate::verbs::{entries, find, index, keyed, merged, sets};
 use columns::kernel::blocks;
 use columns::sys::budget::{self, BLOCK};
 use columns::sys::shared::Held;
-use columns::table::{Attr, Dict, Items, Raw, Table, Value, Vector};
+use columns::table::{Attr, Dict, Items, Raw, Sym, Table, Value, Vector};
 use std::sync::Arc;
 
 /// An integer atom as a long.
@@ -88,13 +88,18 @@ pub(crate) fn raze(context: &mut Context, x: Value) -> Result {
                 let mut items = Items::List(Default::default());
                 for v in l.iter() {
                     context.tick()?;
-                    if let Value::Vector(v) = v {
+                    if let Value::Vector(v) = v
+                        && !is_empty_list(v)
+                    {
                         items = items.join(&v.items);
                     }
                 }
                 return Ok(items.into());
             }
-            for v in l.iter() {
+            // Among tables `()` adds nothing: the branches of a condition that find nothing give it.
+            let is_none = |v: &Value| matches!(v, Value::Vector(v) if is_empty_list(v));
+            let are_tables = l.iter().all(|v| matches!(v, Value::Table(_)) || is_none(v));
+            for v in l.iter().filter(|v| !are_tables || !is_none(v)) {
                 out = Some(match out {
                     Some(before) => join_any(context, before, v.clone())?,
                     None => v.clone(),
@@ -112,6 +117,11 @@ pub(crate) fn raze(context: &mut Context, x: Value) -> Result {
         atom if atom.is_scalar() => Ok(x.enlist()),
         _ => Ok(x),
     }
+}
+
+/// `()`, which has no type to give.
+fn is_empty_list(v: &Vector) -> bool {
+    matches!(&v.items, Items::List(items) if items.is_empty())
 }
 
 /// Joins two items of `raze`. Tables with other columns have nothing in common but that each is a list of rows; those with the same
@@ -177,6 +187,7 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
                 _ => return Err(type_error()),
             }
         }
+        (Value::Dict(record), Value::Dict(table)) if is_key_of(&record, &table) => with_row(context, record, &table)?,
         (Value::Dict(a), Value::Dict(b)) => join_dicts(context, a, &b)?,
         (Value::Table(a), Value::Table(b)) => crate::verbs::rows::join_tables(a, &b)?,
         (Value::Table(a), Value::Dict(b)) => {
@@ -240,6 +251,28 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
             Value::collapse(all)
         }
     })
+}
+
+/// Whether a record has the key columns of a keyed table.
+fn is_key_of(record: &Dict, table: &Dict) -> bool {
+    match (record.keyed(), table.keyed(), record.keys.as_symbols()) {
+        (None, Some((keys, _)), Some(names)) => keys.names.iter().all(|name| names.contains(name)),
+        _ => false,
+    }
+}
+
+/// `record,keyed`: the record with the cells of its row in the keyed table, as `lj` joins each row; as it is where it has none.
+fn with_row(context: &mut Context, record: Held<Dict>, table: &Dict) -> Result {
+    let (Some((keys, rows)), Some(names)) = (table.keyed(), record.keys.as_symbols()) else { return Err(type_error()) };
+    let place = |name: &Sym| names.iter().position(|own| own == name).map(|at| at as i64);
+    let places: Vec<i64> = keys.names.iter().filter_map(place).collect();
+    match find::row_of(keys, &record.values.gather(&places))? {
+        Some(row) => match rows.row(row) {
+            Value::Dict(cells) => join_dicts(context, record, &cells),
+            _ => Err(type_error()),
+        },
+        None => Ok(Value::Dict(record)),
+    }
 }
 
 /// The keys of both; of a common key the right value. The entries of `b` are put into `a` where they fit.

@@ -325,12 +325,10 @@ fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
         match &vector.items {
             Items::List(l) => {
                 let shown = l.get(..rows).unwrap_or_default();
-                // Cells of equal length are aligned, except lists of one list, and the only cell is not left blank.
-                let of_one_list =
-                    |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if l.len() == 1);
+                // Cells of equal length are aligned, except lists of one text or of one general list, and the only cell is not left blank.
                 match shown {
                     [only] if matches!(only.as_symbols(), Some([Sym::NULL])) => cells.push(style.line(only)),
-                    _ if shown.iter().any(of_one_list) => cells.extend(shown.iter().map(|v| style.line(v))),
+                    _ if shown.iter().any(holds_one_list) => cells.extend(shown.iter().map(|v| style.line(v))),
                     _ => cells.extend(list_lines(shown, style)),
                 }
             }
@@ -339,6 +337,12 @@ fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
         columns.push(cells);
     }
     columns
+}
+
+/// Whether a cell is a list of nothing but a text or a general list, as `enlist"ab"`.
+fn holds_one_list(cell: &Value) -> bool {
+    let Value::Vector(Vector { items: Items::List(items), .. }) = cell else { return false };
+    matches!(&items[..], [Value::Vector(Vector { items: Items::List(_) | Items::Char(_), .. })])
 }
 
 /// Column names, a line of dashes, and rows.

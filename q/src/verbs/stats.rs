@@ -55,7 +55,6 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
             let mut items = l.iter();
             let Some(first) = items.next() else {
                 return Ok(match what {
-                    Aggregate::Sum => Value::Long(0),
                     Aggregate::Min => Value::Long(i64::MAX),
                     Aggregate::Max => Value::Long(-i64::MAX),
                     _ => Value::empty(),

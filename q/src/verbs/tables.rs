@@ -163,8 +163,9 @@ pub(crate) fn key(context: &mut Context, x: Value) -> Result {
             }
             if written.is_empty() {
                 let mut spaces: Vec<Sym> = ["q", "Q", "h", "j", "o"].map(prims::name).to_vec();
-                spaces
-                    .extend(context.host.namespaces().into_iter().filter(|s| !spaces.contains(s)).collect::<Vec<_>>());
+                // `.z` is not listed, whatever handlers have been set.
+                let is_more = |space: &Sym| !spaces.contains(space) && text(*space) != b"z";
+                spaces.extend(context.host.namespaces().into_iter().filter(is_more).collect::<Vec<_>>());
                 return Ok(Value::symbols(spaces));
             }
             if written == b"." {

@@ -10,7 +10,7 @@ use crate::verbs::on_disk::held;
 use crate::verbs::shape::long;
 use columns::kernel::blocks;
 use columns::table::symbol::text;
-use columns::table::{Items, Table, Value, Vector};
+use columns::table::{Attr, Items, Table, Value, Vector};
 
 /// `x#y`.
 pub(crate) fn take(context: &mut Context, x: Value, y: Value) -> Result {
@@ -220,7 +220,13 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
                 return Err(type_error());
             }
             let size = usize::try_from(n.unsigned_abs()).unwrap_or(count).min(count);
-            Ok(if n >= 0 { part(&y, size, count) } else { part(&y, 0, count - size) })
+            // As in kdb+ 4.1, no attribute is left when items at the end are dropped.
+            let mut kept = if n >= 0 { part(&y, size, count) } else { part(&y, 0, count - size) };
+            // As in kdb+ 4.1, items dropped at the end leave no attribute.
+            if let (true, Value::Vector(kept)) = (n < 0, &mut kept) {
+                kept.attr = Attr::None;
+            }
+            Ok(kept)
         }
     }
 }

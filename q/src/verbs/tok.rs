@@ -243,6 +243,10 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
             if t == types::TIMESTAMP { Value::Timestamp(ns) } else { Value::Datetime(ns as f64 / DAY_NS as f64) }
         }
         types::MONTH => {
+            // `1.5` is a price.
+            if text.iter().position(|c| *c == b'.').is_some_and(|dot| dot < 4) {
+                return None;
+            }
             let first = [text, b".01"].concat();
             let day = parse_day(&first).or_else(|| parse_day(&[text, b"01"].concat())).or_else(|| parse_day(text))?;
             Value::Month(i32::try_from(time::month_of_day(i64::from(day))).ok()?)

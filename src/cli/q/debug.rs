@@ -60,7 +60,7 @@ impl Suspended {
     /// Interprets a line: `` ` `` goes up, `.` down, `&` shows the frame, `.Q.bt[]` the stack, `:value` continues with a value in the place
     /// of what failed, `'name` ends the innermost function with that error, `\` ends the evaluation.
     pub fn interpret(&mut self, line: &[u8]) -> DebugAction {
-        match line.trim_ascii() {
+        match command(line) {
             b"\\" => DebugAction::End(Resume::Abort),
             b"`" => {
                 self.level = (self.level + 1).min(self.error.trace().len().saturating_sub(1));
@@ -78,6 +78,16 @@ impl Suspended {
                 signalled(line).map_or(DebugAction::Evaluate, |name| DebugAction::End(Resume::Signal(name.to_vec())))
             }
         }
+    }
+}
+
+/// A line without blanks around it; one of a single word also without the comment behind it.
+fn command(line: &[u8]) -> &[u8] {
+    let line = line.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    match line.split_at_checked(end) {
+        Some((word, rest)) if rest.trim_ascii_start().starts_with(b"/") => word,
+        _ => line,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::q::host::{Caller, Host, Resume, Setting};
 use crate::q::session::{Debugger, Session};
 use crate::q::{QError, apply};
 use crate::sys::memory::Sources;
-use crate::table::{Value, symbol};
+use crate::table::{Sym, Value, symbol};
 use rustix::termios::tcgetwinsize;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -77,7 +77,7 @@ pub(super) struct Console {
     /// Connected clients by handle, with what they speak.
     pub(super) clients: RefCell<HashMap<i32, (Caller, Dialect)>>,
     /// What clients have set by `\c` and `\P`, by handle.
-    pub(super) consoles: RefCell<HashMap<i32, crate::q::Console>>,
+    pub(super) consoles: RefCell<HashMap<i32, (crate::q::Console, Sym)>>,
     pub(super) admitted: RefCell<Admitted>,
     pub(super) trusts_clients: bool,
     /// Senders of deferred responses, by handle, oldest first.

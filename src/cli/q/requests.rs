@@ -197,14 +197,14 @@ impl Console {
         result
     }
 
-    /// Evaluates for a client: in the root namespace, with the console that it has set by `\c` and `\P`, which ends with its connection.
+    /// Evaluates for a client with the console and in the namespace that it has set by `\c`, `\P` and `\d`, which end with its connection.
     fn apart<R>(&self, session: &mut Session, handle: i32, evaluate: impl FnOnce(&mut Session) -> R) -> R {
         let (space, console) = (session.namespace(), session.console_now());
-        let _ = session.set_namespace(Sym::NULL);
-        let before = self.consoles.borrow().get(&handle).copied().unwrap_or(console);
-        let _ = session.set_console(before);
+        let before = self.consoles.borrow().get(&handle).copied().unwrap_or((console, Sym::NULL));
+        let _ = session.set_console(before.0);
+        let _ = session.set_namespace(before.1);
         let result = evaluate(session);
-        let after = session.console_now();
+        let after = (session.console_now(), session.namespace());
         if after != before && self.clients.borrow().contains_key(&handle) {
             self.consoles.borrow_mut().insert(handle, after);
         }

@@ -43,7 +43,7 @@ csv:","
   $[count new;flip flip[t],new!{count[x]#enlist first 0#y}[t]each flip[0!u]new;t]}
 / defaults overridden by options, read as the type of each default; an option without default reads as a missing one: .Q.def[defaults;.Q.opt .z.x]
 .Q.def:{[defaults;given]
-  read:{[d;v]v:$[10h=type d;v;(type first d)$v];$[0>type d;first v;v]};
+  read:{[d;v]v:(type first d)$v;$[0>type d;first v;v]};
   defaults,(key[given]#defaults)read'given}
 / options of a command line as a dictionary: .Q.opt .z.x
 .Q.opt:{[words]
@@ -167,8 +167,12 @@ csv:","
     p upsert .Q.en[d 0]g flip f!t 1:(s 0;at;n);
     at+:n];
   d 2}
-/ creates a file of an empty list of vectors, of a type given as upper-case letter or name: .Q.Xf[kind;file]
-.Q.Xf:{[kind;file]if[not any kind~/:upper[.Q.t],`boolean`guid`byte`short`int`long`real`float`char`symbol`timestamp`month`date`datetime`timespan`minute`second`time;'`type];file set()}
+/ creates the files of an empty nested vector, of a type given as upper-case letter or name, as kdb+ does: .Q.Xf[kind;file]
+.Q.Xf:{[kind;file]
+  if[not any kind~/:upper[.Q.t],`boolean`guid`byte`short`int`long`real`float`char`symbol`timestamp`month`date`datetime`timespan`minute`second`time;'`type];
+  file 1:0xfe20,("x"$77+type kind$()),13#0x00;
+  (`$string[file],"#")1:`byte$();
+  file}
 / creates a file of an empty list of strings
 .Q.Cf:{[file].Q.Xf[`char;file]}
 / parts of a URL, given as symbol or text: (scheme with ://;user:password;host:port;path). Anything without a scheme has no parts
@@ -280,7 +284,7 @@ csv:","
 / text of a JDBC or ODBC client: q where it begins with q), else SQL
 .o.ex:{[text]$["q)"~2#text;value 2_text;value"s)",text]}
 / rows of a table in the order that f, iasc or idesc, gives some columns: part of xasc and xdesc as a kdb+ process sends them
-.Q.ord:{[f;names;t]$[(f)~iasc;xasc;(f)~idesc;xdesc;'`type][names;t]}
+.Q.ord:{[f;names;t]$[any(iasc;<:)~\:f;xasc;any(idesc;>:)~\:f;xdesc;'`type][names;t]}
 / as-of join: filled or not, of the time of t or of u; part of aj as a kdb+ process sends it
 .Q.ajf0:{[filled;own;names;t;u]$[filled;$[own;ajf;ajf0];$[own;aj;aj0]][names;t;u]}
 / columns or items of y, with those of x for nulls: part of ljf as a kdb+ process sends it
