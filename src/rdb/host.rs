@@ -283,7 +283,7 @@ impl Host for QueryHost<'_> {
 
     fn may_change(&self, name: Sym) -> Result<(), QError> {
         match &self.rights {
-            // Whether a fed table is only emptied is seen at the assignment.
+            // `.u.end` may empty a fed table and change it in no other way, which `assign` checks.
             Rights::Apart { .. } if self.is_fed(name) => Ok(()),
             _ => self.check_change(name),
         }

@@ -173,7 +173,7 @@ fn the_write_down_of_r_q_saves_empties_and_goes_on() {
     let (_node, port) = node(&tick, "n1", &file, &["--memory", "256MiB"], files.path());
     let (mut feed, mut client) = with_seven_trades(&tick, port);
     answer(&mut feed, ".u.endofday[]");
-    until(&mut client, "`running<>.rdb.stats`dayEnd");
+    until(&mut client, ".rdb.stats[`dayEnd]in`done`failed");
     assert_eq!(
         answer(&mut client, "(.rdb.stats`dayEnd;seen)"),
         Value::list([Value::symbol("done"), Value::longs(vec![7, 0, 0, 7])])

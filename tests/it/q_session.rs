@@ -251,7 +251,7 @@ fn one_question_needs_no_handle() {
 }
 
 #[test]
-fn a_clients_console_ends_with_its_connection_and_its_namespace_with_the_message() {
+fn a_clients_console_and_namespace_end_with_its_connection() {
     let (_files, _process, port) = serving("own-console", "f:{`kept set x}\n");
     let mut client = connect(port);
     let narrow = ask(&mut client, "{system\"c 10 20\";.Q.s til 100}[]");
@@ -266,7 +266,9 @@ fn a_clients_console_ends_with_its_connection_and_its_namespace_with_the_message
     let mut client = connect(port);
     assert_eq!(ask(&mut client, "system\"c\""), ask(&mut other, "25 80i"));
     ask(&mut client, "{system\"d .own\";`g set value\"{x+h}\"}[]");
-    assert_eq!(ask(&mut client, "(string system\"d\";.Q.s1 .own.g)~(enlist\".\";\"{x+h}\")"), Value::Bool(true));
+    assert_eq!(ask(&mut client, "(string system\"d\";.Q.s1 g)~(\".own\";\"{x+h}\")"), Value::Bool(true));
+    assert_eq!(ask(&mut other, "(string system\"d\";.Q.s1 .own.g)~(enlist\".\";\"{x+h}\")"), Value::Bool(true));
+    ask(&mut client, "system\"d .\"");
     // A backtrace has the callers' levels: qStudio leaves out the last four.
     let levels = Value::List {
         attr: 0,

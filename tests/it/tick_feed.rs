@@ -170,11 +170,14 @@ fn the_namespace_of_the_tickerplant_lists_what_it_has() {
 }
 
 #[test]
-fn a_message_may_change_its_namespace() {
+fn a_namespace_stays_with_the_connection() {
     let tick = Tick::start("tick-namespace", &[]);
     let mut client = tick.client();
     assert_eq!(client.query("system\"d .own\";`g set 7;string system\"d\"").unwrap(), Value::chars(".own"));
-    assert_eq!(client.query("(string system\"d\";.own.g;`own in key`)~(enlist\".\";7;1b)").unwrap(), Value::Bool(true));
+    assert_eq!(client.query("(string system\"d\";g;`own in key`)~(\".own\";7;1b)").unwrap(), Value::Bool(true));
+    let mut other = tick.client();
+    assert_eq!(other.query("(string system\"d\";.own.g)~(enlist\".\";7)").unwrap(), Value::Bool(true));
+    client.query("\\d .").unwrap();
     client.query(".own.deep.er:1").unwrap();
     assert_eq!(client.query("(.own[`deep;`er];key`.own)~(1;``g`deep)").unwrap(), Value::Bool(true));
     let refused = client.query("system\"d .u\";upd:1");

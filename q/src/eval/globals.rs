@@ -172,7 +172,7 @@ pub(super) fn dotted(
         }
     };
     let column = columns::table::symbol::find(part.get(1..).unwrap_or_default());
-    // A partitioned table is `'par` here.
+    // A splayed table on disk is read; a partitioned one is an error, `'par`.
     let value = on_disk::held(context, value)?;
     match &value {
         Value::Table(t) => Ok(column.and_then(|column| t.column(column).cloned().map(Value::of_column))),

@@ -287,7 +287,7 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
             None => Ok(y.clone()),
         };
     }
-    // As `raze`: tables with other columns are lists of rows.
+    // `,/` of tables whose columns differ is a list of their rows, as `raze` gives it, where `,` would be `'mismatch`.
     if let (None, false, Some(",")) = (&seed, scan, prims::name_of(f))
         && let Value::Vector(Vector { items: Items::List(items), .. }) = y
         && items.len() > 1

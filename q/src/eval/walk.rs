@@ -513,7 +513,7 @@ impl Context<'_> {
 fn is_owners_operation(index: u16, arguments: &[Option<Node>]) -> bool {
     let Some(Some(Node { kind: Kind::Const(first), .. })) = arguments.first() else { return false };
     match (prims::get(index).map_or("", |p| p.name), first) {
-        // With the name of a namespace, the names that are assigned come from the rows.
+        // `` `.cfg upsert x `` assigns the names that are the keys of x, which may be a client's.
         ("insert" | "upsert", Value::Sym(name)) => !text(*name).starts_with(b":") && !is_space(text(*name)),
         ("set", Value::Sym(name)) => !text(*name).starts_with(b":"),
         ("!", Value::Long(-30)) => true,

@@ -218,7 +218,7 @@ pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QE
             Some((head, arguments)) => (Value::Sym(*head), arguments.iter().map(|s| Value::Sym(*s)).collect()),
             None => return Ok(object.clone()),
         },
-        // As in kdb+, which evaluates a message by `value`.
+        // A message that is a lambda gives its parts, as `value` of it does: that is how kdb+ evaluates a message.
         Value::Func(_) => return crate::eval::internal::value(context, object.clone()),
         other => return Ok(other.clone()),
     };

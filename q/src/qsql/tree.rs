@@ -254,7 +254,7 @@ pub(crate) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
             verb = Verb::Exec;
             None
         }
-        // No groups: one row, of all rows.
+        // `?[t;c;(0#`)!0#`;a]` groups by no column: all rows are one group.
         Value::Dict(by) if by.keys.count() == 0 => {
             verb = Verb::Exec;
             None

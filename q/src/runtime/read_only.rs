@@ -16,7 +16,7 @@ fn read_only() -> QError {
     QError::named("noupdate")
 }
 
-/// The error of an assignment: as in kdb+, its text has the namespace and the name, as symbols.
+/// The error of an assignment under `reval`, in kdb+'s words: `` noupdate: `. `a `` for the global a, `` noupdate: `.cfg `a `` for .cfg.a.
 fn not_changed(name: Sym) -> QError {
     let name = symbol::text(name);
     let in_root = (&b"."[..], name);

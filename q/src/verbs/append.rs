@@ -104,7 +104,7 @@ pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
         }
         Value::Vector(v) if !matches!(v.items, Items::List(_)) => {
             let y = y.plain();
-            // The first items of an empty list decide its type, as with `x,y`: AoC solutions of others append longs to `int$().
+            // Items appended to an empty list decide its type, as in `x,y`: published solutions append longs to `` `int$() ``.
             if v.items.type_number() != y.type_number().abs() && y.count() > 0 && !v.is_empty() {
                 return Err(type_error());
             }
@@ -336,7 +336,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
             return Ok(x);
         }
         let old = context.stored_or_empty(&x)?;
-        // A file of items of one type keeps it, also without items.
+        // A file of longs takes longs only, even if it holds none yet.
         if let (Value::Vector(own), Value::Vector(new)) = (&old, &y)
             && !matches!(own.items, Items::List(_))
             && own.items.type_number() != new.items.type_number()
@@ -357,7 +357,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         && context.host.global(*space).is_none()
         && (text(*space) == b"." || context.namespace(*space).is_some())
     {
-        // All of them or none.
+        // If one of the names may not be assigned, none is.
         for name in names.keys.as_symbols().ok_or_else(type_error)? {
             context.host.may_change(qualify(*name, if text(*space) == b"." { Sym::NULL } else { *space })?)?;
         }

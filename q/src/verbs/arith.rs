@@ -114,7 +114,7 @@ pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Res
                 atomic(context, op, column, &other.into())
             })
         }
-        // A list of rows: each row with its own.
+        // `t-rows`: from each row of the table the list in its place is subtracted, cell by cell.
         (Value::Table(t), rows) if is_rows_of(t, rows) => {
             let cells = flip_list(rows.clone())?;
             columns(t, |at, column| atomic(context, op, column, &cells.at(at)))

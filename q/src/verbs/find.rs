@@ -278,7 +278,7 @@ pub(crate) fn positions_of(list: &Vector, sought: &Vector) -> Result<Vec<i64>, Q
     if let (Items::List(list), Items::List(wanted)) = (&list.items, &sought.items) {
         return keys::positions(&canonical_among(list, wanted)?, &all_canonical(&sought.items)?, room);
     }
-    // One float is compared with each, instead of hashing all.
+    // A single float is sought by comparison; more are sought by a hash of the list.
     if let (Items::Float(list), Items::Float(sought)) = (&list.items, &sought.items)
         && let [sought] = sought[..]
     {

@@ -38,7 +38,7 @@ const FEW_KEYS: usize = 8;
 /// `wsfull`, `stop`.
 pub(super) fn rows_of_keys(context: &Context, d: &Dict, keys: &Table) -> Result<Option<Value>, QError> {
     let Some((own, _)) = d.keyed() else { return Ok(None) };
-    // Keys that are lists are found one by one faster, unless they are many.
+    // Keys that are lists, such as texts, would all have to be encoded for one search: each is found faster by itself.
     let is_general = own.columns.iter().any(|column| matches!(column.items, Items::List(_)));
     if d.sorted || is_general || keys.count() < FEW_KEYS || own.names != keys.names {
         return Ok(None);

@@ -27,7 +27,7 @@ fn moving(context: &mut Context, x: &Value, y: &Value, f: &dyn Fn(usize, &Items)
             Ok(Value::dict(d.keys.clone(), values))
         }
         Value::Table(t) => columns(context, t, |c, column| moving(c, x, &column, f)),
-        // Numbers of several types are all of the widest.
+        // Atoms of several numeric types, as a column of rows of several types has them, count in the widest of these types.
         Value::Vector(Vector { items: Items::List(l), .. }) if !l.is_empty() && l.iter().all(Value::is_atom) => {
             let widest = l.iter().map(|item| -item.type_number()).max().unwrap_or(types::LONG);
             if !l.iter().all(|item| (types::BOOL..=types::FLOAT).contains(&-item.type_number())) {

@@ -243,7 +243,7 @@ pub(crate) fn row_like(rows: &Table, row: &Dict, is_new: bool) -> std::result::R
     if names == &rows.names[..] {
         return Ok(Some(Value::dict(row.keys.clone(), row.values.clone())));
     }
-    // A row that is replaced by another kind of record ends the table.
+    // An existing record may be replaced by one with other names: the values are then a list of records, no table.
     if !is_new {
         return Ok(None);
     }

@@ -369,7 +369,7 @@ fn searched(context: &mut Context, x: Value, y: Value, search: Search) -> Result
             let at = searched(context, d.values.clone(), y, search)?;
             return index::one(context, &d.keys, &at);
         }
-        // The lists in a list are searched for item by item, at any depth.
+        // `bin` of lists within a list: `0 2 4 bin(1 3;5 -1)` is `(0 1;2 -1)`.
         Value::Vector(sorted) if !matches!(sorted.items, Items::List(_)) && !is_flat(&y) => {
             return map(context, &y, |c, item| searched(c, x.clone(), item, search));
         }

@@ -452,6 +452,7 @@ fn joined_bytes(context: &Context, x: &Value, y: &Value) -> std::result::Result<
     let Value::Vector(Vector { items: Items::List(pieces), .. }) = y else { return Ok(None) };
     let bytes = |piece| match piece {
         &Value::Vector(Vector { items: Items::Byte(ref bytes), .. }) => Some(&bytes[..]),
+        Value::Byte(one) => Some(std::slice::from_ref(one)),
         _ => None,
     };
     let Some(pieces) = pieces.iter().map(bytes).collect::<Option<Vec<&[u8]>>>().filter(|all| !all.is_empty()) else {

@@ -220,7 +220,6 @@ pub(crate) fn drop(context: &mut Context, x: Value, y: Value) -> Result {
                 return Err(type_error());
             }
             let size = usize::try_from(n.unsigned_abs()).unwrap_or(count).min(count);
-            // As in kdb+ 4.1, no attribute is left when items at the end are dropped.
             let mut kept = if n >= 0 { part(&y, size, count) } else { part(&y, 0, count - size) };
             // As in kdb+ 4.1, items dropped at the end leave no attribute.
             if let (true, Value::Vector(kept)) = (n < 0, &mut kept) {

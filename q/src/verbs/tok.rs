@@ -243,7 +243,7 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
             if t == types::TIMESTAMP { Value::Timestamp(ns) } else { Value::Datetime(ns as f64 / DAY_NS as f64) }
         }
         types::MONTH => {
-            // `1.5` is a price.
+            // A year has four digits before a dot: `1.5` in a file of prices is no month.
             if text.iter().position(|c| *c == b'.').is_some_and(|dot| dot < 4) {
                 return None;
             }

@@ -341,7 +341,7 @@ pub static PRIMITIVES: &[Primitive] = &[
     word(".j.j", "value as JSON text"),
     word(".j.jd", "as .j.j, of (value;options)"),
     word(".j.k", "value of JSON text"),
-    // Behind `iasc` and `idesc`, which their codes on the wire stand for.
+    // These have the wire codes of `iasc` and `idesc`. Behind them in this table, so that a message with such a code means those.
     unary("<:", "in k: iasc of a list, hopen of an address", "<:", 0x09),
     unary(">:", "in k: idesc of a list, hclose of a handle", ">:", 0x0a),
 ];
