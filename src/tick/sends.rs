@@ -40,12 +40,12 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map(|(conn, _)| *conn)
     }
 
-    /// Returns what the client of a connection has set; without a connection, what holds before it sets anything.
+    /// Returns the `\c`, `\P` and `\d` of a connection; the defaults if it is not open.
     pub fn settings_of(&self, handle: i32) -> ClientSettings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map_or_else(Default::default, |open| open.1)
     }
 
-    /// Keeps what a message has set for the next one of its connection.
+    /// Keeps the `\c`, `\P` and `\d` with which a message has ended: the next message of the connection begins with them.
     pub fn set(&self, handle: i32, settings: ClientSettings) {
         if let Some(open) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&handle) {
             open.1 = settings;

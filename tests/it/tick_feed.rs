@@ -178,6 +178,12 @@ fn a_namespace_stays_with_the_connection() {
     let mut other = tick.client();
     assert_eq!(other.query("(string system\"d\";.own.g)~(enlist\".\";7)").unwrap(), Value::Bool(true));
     client.query("\\d .").unwrap();
+    // Its own tables take rows by name, as on a node.
+    client.query("mine:([]a:1 2);`mine insert 3;`mine upsert ([]a:4 5)").unwrap();
+    assert_eq!(client.query("exec a from mine").unwrap(), Value::longs(vec![1, 2, 3, 4, 5]));
+    client.query("system\"P 3\"").unwrap();
+    assert_eq!(client.query(".Q.s1 1%3").unwrap(), Value::chars("0.333"));
+    assert_eq!(other.query(".Q.s1 1%3").unwrap(), Value::chars("0.3333333"));
     client.query(".own.deep.er:1").unwrap();
     assert_eq!(client.query("(.own[`deep;`er];key`.own)~(1;``g`deep)").unwrap(), Value::Bool(true));
     let refused = client.query("system\"d .u\";upd:1");

@@ -1,4 +1,4 @@
-//! Lookups for each-both of two dictionaries (`d,'e`), which pairs their values by key.
+//! Each-both of two dictionaries, `d,'e`: for each key of d, the value at the same key of e is looked up here.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;

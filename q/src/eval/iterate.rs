@@ -291,8 +291,8 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     if let (None, false, Some(",")) = (&seed, scan, prims::name_of(f))
         && let Value::Vector(Vector { items: Items::List(items), .. }) = y
         && items.len() > 1
-        && items.iter().any(|item| matches!(item, Value::Table(_)))
         && items.iter().all(|item| matches!(item, Value::Table(_)) || crate::verbs::append::is_nothing(item))
+        && items.iter().any(|item| matches!(item, Value::Table(_)))
     {
         return shape::raze(context, y.clone());
     }

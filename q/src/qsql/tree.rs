@@ -265,7 +265,7 @@ pub(crate) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
             Some(vec![(None, to_node(tree)?)])
         }
     };
-    // As in kdb+, only `()` is all columns of an exec; a dictionary without columns gives none.
+    // `?[t;();();()]` is all columns, as in kdb+; `?[t;();();(0#`)!()]` names no column, and is an empty dictionary.
     if let (true, Value::Dict(none)) = (is_empty(&b), &a)
         && none.keys.count() == 0
     {

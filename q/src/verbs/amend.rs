@@ -8,6 +8,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::fit::fitting;
 use crate::verbs::format::is_blank;
 use crate::verbs::index::is_key;
+use crate::verbs::many::FEW_KEYS;
 use crate::verbs::rows::{is_item_of_lists, row_like};
 use crate::verbs::{cast, enums, find, index, many};
 use columns::sys::shared::{Held, Shared, depth_around};
@@ -126,9 +127,6 @@ fn is_key_of_record(x: &Value, key: &Value, value: Option<&Value>) -> bool {
     };
     is_record && keys.columns.len() == 1 && items.len() == 1 && !matches!(items, Items::List(_))
 }
-
-/// Fewer keys are searched one by one.
-const FEW_KEYS: usize = 8;
 
 /// Positions that `keys` have in a dictionary once those that are new have been appended in turn; `None` where each is searched by itself.
 fn places(x: &Value, keys: &Value) -> Result<Option<Vec<usize>>, QError> {

@@ -114,7 +114,7 @@ pub(crate) fn atomic(context: &mut Context, op: Op, x: &Value, y: &Value) -> Res
                 atomic(context, op, column, &other.into())
             })
         }
-        // `t-rows`: from each row of the table the list in its place is subtracted, cell by cell.
+        // A table and a list of lists, `([]x:1 2;y:3 4)-(1 1;2 2)`: the first list is subtracted from the first row, and so on.
         (Value::Table(t), rows) if is_rows_of(t, rows) => {
             let cells = flip_list(rows.clone())?;
             columns(t, |at, column| atomic(context, op, column, &cells.at(at)))

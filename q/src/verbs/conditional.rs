@@ -8,8 +8,8 @@ use crate::verbs::cast::to_type;
 use columns::table::{Items, Value, Vector};
 use proto::types;
 
-/// Returns for each item of `test` the item of `yes` in its place, or that of `no`. Either may be an atom. Numbers of two types are all of the
-/// wider one: `?[01b;0;1.5 2.5]` is `0 2.5`.
+/// Returns for each item of `test` the item of `yes` in its place, or that of `no`. Either may be an atom. If one side holds longs and the
+/// other floats, the result is floats, and so for any two numeric types: `?[01b;0;1.5 2.5]` is `1.5 0`.
 ///
 /// # Errors
 /// `length` for lists of another length; `type` for a test without numbers; `wsfull`, `stop`.

@@ -8,7 +8,7 @@ use columns::table::{Attr, Dict, Items, Value, Vector};
 
 /// Entries of one dictionary that fit into another one, and their places there.
 pub(crate) struct Entries {
-    /// Pairs: the position of a value in the dictionary, and that of its replacement in `source`.
+    /// For each value that is replaced: its position in the dictionary, and the position of the new value in `source`.
     replaced: Vec<(usize, usize)>,
     source: Items,
     new_keys: Items,

@@ -148,7 +148,7 @@ fn from_vector(context: &mut Context, v: &Vector, i: &Value) -> Result<Value, QE
     }
 }
 
-/// `keyed[([]k:dictionary);column]` without the keys of the dictionary, whose values may be keys, or lists of keys.
+/// The values of `kt[([]k:d);column]`, where d is a dictionary of keys, or of lists of keys, of the keyed table kt. The caller adds the keys of d.
 fn at_dictionary(context: &mut Context, x: &Value, rows: &Arc<Table>, rest: &[Value]) -> Result<Value, QError> {
     if let (Value::Dict(table), [Value::Sym(name)]) = (x, rest)
         && let (Some((keys, values)), false) = (table.keyed(), table.sorted)

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Fewer lists are searched one by one.
 const FEW_LISTS: usize = 8;
 
-/// A general list and the first position of each of its items.
+/// A hash table of a general list: the position at which each item first occurs.
 pub(crate) struct Lookup<'a> {
     list: &'a Vector,
     /// Whether no item is a list.

@@ -1,4 +1,4 @@
-//! Changes of many items without a step for each.
+//! Assignments to many items at once: `x[rows]:value` of longs, and finding all rows that `k[keys;column]:value` changes by one search.
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -28,11 +28,11 @@ pub(super) fn replaced(x: &Value, rows: &Vector, value: &Value) -> Result<Option
     Ok(Some(Value::longs(items)))
 }
 
-/// Fewer keys are searched one by one.
-const FEW_KEYS: usize = 8;
+/// Below this number of keys, each is searched by itself.
+pub(super) const FEW_KEYS: usize = 8;
 
-/// The rows of a keyed table that `keys`, a table like its key columns, names: `k[keys;column]:value` then changes those rows of its values.
-/// Returns `None` where a key is new or `d` is no keyed table.
+/// Row numbers of `keys` in a keyed table, for `k[keys;column]:value`. `keys` is a table with the key columns of k.
+/// Returns `None` if one of the keys is not in k, if they are few, or if `d` is no keyed table: each key is then searched by itself.
 ///
 /// # Errors
 /// `wsfull`, `stop`.

@@ -35,7 +35,7 @@ pub(crate) fn from_columns(d: &Dict) -> Result {
 /// a keyed table at `([]n:d)` is a dictionary with the keys of `d`.
 ///
 /// # Errors
-/// `mismatch` for dictionaries with other keys.
+/// `mismatch` if two columns are dictionaries whose keys differ.
 pub(crate) fn keys_of_dictionaries<'a>(
     values: impl Iterator<Item = &'a mut Value>,
 ) -> std::result::Result<Option<Value>, QError> {
