@@ -11,7 +11,7 @@ use crate::env::Env;
 use crate::env::task::Every;
 use crate::fleet::Fleet;
 use crate::fleet::absent::NoFleet;
-use crate::net::{Notifier, Watchdog};
+use crate::net::{Notifier, Watchdog, call_stack};
 use crate::rdb::node;
 use crate::rdb::options::{LEAVE_WITHIN, NodeOptions, OptionsError};
 use crate::rdb::shared::Ending;
@@ -70,6 +70,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     options.load.extend(startup::files(matches));
     options.commands = startup::commands(&settings)?;
     let is_quiet = settings.is_on(&options::QUIET)?;
+    call_stack::serve();
     let program = startup::loaded(node::Evaluated::load(&options, startup::print))?;
     await_service(fleet.as_mut(), &notifier);
     let mut node = node::prepare(Env::system(), options, fleet, program, &notifier).map_err(CliError::failed)?;

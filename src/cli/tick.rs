@@ -15,7 +15,7 @@ use crate::lease::{Copies, OwnCopy, common_log};
 use crate::log::MAX_ADDRESS_BYTES;
 use crate::metrics::Tap;
 use crate::net::sites::Sites;
-use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, http, signals};
+use crate::net::{Listeners, NetLimits, Notifier, Parts, Reactor, Watchdog, call_stack, http, signals};
 use crate::q::Rules;
 use crate::queue::Params;
 use crate::table::symbol;
@@ -91,6 +91,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let tables = Arc::new(tables);
     let mut files: Vec<PathBuf> = settings.get(&options::LOAD)?.into_iter().map(PathBuf::from).collect();
     files.extend(startup::files(matches));
+    call_stack::serve();
     let loaded = startup::loaded(crate::q::startup::load(
         &startup::commands(&settings)?,
         &files,

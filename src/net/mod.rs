@@ -4,6 +4,7 @@
 //! [`reactor::Service`]; [`client::Client`] is the client side.
 
 pub mod account;
+pub mod call_stack;
 pub mod candidates;
 pub mod client;
 mod connection;

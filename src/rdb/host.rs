@@ -9,7 +9,7 @@ use super::requester::Requester;
 use super::scope::{Link, NodeScope, WireProtocol};
 use super::shared::Moment;
 use super::spaces::Space;
-use crate::net::{message, remote};
+use crate::net::{call_stack, message, remote};
 use crate::q::error::QError;
 use crate::q::extend;
 use crate::q::host::{Caller, Host, Made, NEEDS_OWNER, Setting, Threads};
@@ -565,6 +565,10 @@ impl Host for QueryHost<'_> {
         }
         let clients: Vec<i32> = self.scope.connections().keys().copied().collect();
         [clients, self.scope.handles.peers()].concat()
+    }
+
+    fn stack_of(&self, pid: u32) -> Result<Vec<u8>, QError> {
+        call_stack::ask(pid)
     }
 
     fn waiting_bytes(&self) -> Vec<(i32, i64)> {

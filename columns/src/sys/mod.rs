@@ -14,4 +14,5 @@ mod owned;
 pub mod process;
 pub mod region;
 pub mod shared;
+pub mod snapshot;
 pub mod stack;

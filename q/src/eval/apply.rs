@@ -1,7 +1,6 @@
 //! Application of functions, and indexing of lists, dictionaries and tables.
 
-use crate::eval::views;
-use crate::eval::{iterate, languages};
+use crate::eval::{globals, iterate, languages, views};
 use crate::io::environment;
 use crate::runtime::context::{Context, Running};
 use crate::runtime::error::QError;
@@ -88,7 +87,7 @@ impl Context<'_> {
         if paths::is_path(name) {
             return crate::io::files::get(self, &Value::Sym(name));
         }
-        self.global(name)
+        globals::applied(self, name)
     }
 
     /// The value of a name applied, or a file of the folder that it names.

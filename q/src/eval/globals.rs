@@ -43,6 +43,18 @@ pub(crate) fn value_named(context: &mut Context, name: Sym) -> Result<Value, QEr
     context.global(full)
 }
 
+/// Returns what a symbol in a parse tree or applied as a function names: of the current namespace, or a word of q.
+pub(crate) fn applied(context: &mut Context, name: Sym) -> Result<Value, QError> {
+    let full = named(context, name)?;
+    if full != name && context.host.global(full).is_none() {
+        let is_word = prims::keyword(text(name)).is_some() || own_keyword(context, text(name)).is_some();
+        if is_word {
+            return context.global(name);
+        }
+    }
+    context.global(full)
+}
+
 /// Returns the value of a global; q's own names take precedence.
 pub(crate) fn value(context: &mut Context, name: Sym) -> Result<Value, QError> {
     let name = of_root(name)?.unwrap_or(name);

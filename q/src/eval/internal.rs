@@ -3,11 +3,11 @@
 use crate::runtime::console::Console;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::locked;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::ast::Kind;
 use crate::syntax::prims;
-use crate::syntax::prims::Primitive;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::append::{is_nothing, upsert_value};
@@ -53,6 +53,9 @@ pub(crate) fn value(context: &mut Context, x: Value) -> Result {
 /// `value` of a lambda, as in kdb+: bytecode (empty), parameters, locals, namespace and globals, constants, source map (empty),
 /// full name, file, line and text.
 fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
+    if locked::is_locked(&l.source) {
+        return Err(QError::with("type", "a function of a locked script shows no parts"));
+    }
     let code = crate::syntax::lambda::code(l)?;
     let locals = code.locals.iter().skip(code.parameters.len()).copied().collect();
     let mut globals = Vec::new();
@@ -99,15 +102,18 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
     Ok(Value::list(out))
 }
 
-/// `value` of a keyword that is a lambda in kdb+ (`xcol`): a list as for a lambda, in which programs count the parameters. Its source text is
-/// the keyword's name.
-fn word_parts(word: &Primitive, x: &Value) -> Result {
+/// `value` of a keyword that is a lambda in kdb+ (`xcol`), and of a function of the process (`.u.sub`): a list as for a lambda, in which programs
+/// count the parameters. Its source text is the name.
+fn word_parts(name: &[u8], parameters: usize) -> Result {
     const NAMES: [&[u8]; 8] = [b"x", b"y", b"z", b"a", b"b", b"c", b"d", b"e"];
-    let named = NAMES.iter().take(valence(x)).map(|name| crate::runtime::values::symbol(name));
-    let name = word.name.as_bytes();
+    let named = NAMES.iter().take(parameters).map(|name| crate::runtime::values::symbol(name));
+    let mut named = named.collect::<std::result::Result<Vec<Sym>, QError>>()?;
+    if named.is_empty() {
+        named.push(Sym::NULL);
+    }
     Ok(Value::list(vec![
         Items::Byte(Vec::new().into()).into(),
-        Value::symbols(named.collect::<std::result::Result<Vec<Sym>, QError>>()?),
+        Value::symbols(named),
         Value::symbols(Vec::new()),
         Value::symbols(vec![Sym::NULL]),
         Value::longs(Vec::new()),
@@ -129,13 +135,15 @@ fn parts(context: &mut Context, f: &Function, x: &Value) -> Result {
         Function::Composition(parts) => Value::list(parts.clone()),
         Function::Derived { function, .. } => function.clone(),
         Function::Primitive(index) => match prims::get(*index) {
-            Some(word) if type_of(x) == types::LAMBDA => word_parts(word, x)?,
+            Some(word) if type_of(x) == types::LAMBDA => word_parts(word.name.as_bytes(), valence(x))?,
             found => match found.and_then(|word| function::iterated(word.name)) {
                 Some(operator) => prims::glyph(operator),
                 None => Value::Long(found.map_or(0, |p| i64::from(p.code.1))),
             },
         },
-        _ => x.clone(),
+        Function::Native(name) => word_parts(text(*name), context.host.native(*name).unwrap_or(1).into())?,
+        Function::Coded(_, code) => Value::Long(i64::from(*code)),
+        Function::View(_) | Function::OnDisk { .. } => x.clone(),
     })
 }
 
@@ -202,7 +210,7 @@ pub(crate) fn dot(context: &mut Context, mut a: Vec<Value>) -> Result {
             }
             if arguments.count() == 0 {
                 return match &f {
-                    Value::Sym(name) => context.global(*name),
+                    Value::Sym(name) => crate::eval::globals::applied(context, *name),
                     _ => Ok(f),
                 };
             }

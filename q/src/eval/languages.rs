@@ -21,7 +21,7 @@ pub(super) fn line(x: &Value) -> Option<(Vec<u8>, Option<Origin>)> {
         text => text.as_text()?.to_vec(),
     };
     let line = u32::try_from(x.at(1).as_long()?).ok()?;
-    Some((x.at(2).as_text()?.to_vec(), Some(Origin { file: file.into(), line })))
+    Some((x.at(2).as_text()?.to_vec(), Some(Origin { file: file.into(), line, column: 0 })))
 }
 
 /// Evaluates text as the line `q)text`, `k)text` or, with the function `.p.e`, `p)text` of a script.

@@ -73,7 +73,7 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
         -35 => files::gz(context, x),
         -36 if matches!(x, Value::Null) => Ok(Value::Bool(false)),
         -36 => Err(QError::signal("Encryption lib unavailable")),
-        -37 => Err(QError::with("nyi", "-37! and .Q.prf0: the call stack of another process cannot be read")),
+        -37 => crate::io::snapshot::of_process(context, &x),
         -38 => sockets(context, &x),
         // Values of `.m` lie in the memory of the others.
         -120 => Ok(Value::Long(0)),

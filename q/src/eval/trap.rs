@@ -4,7 +4,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, Place, QError};
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::syntax::prims;
+use crate::syntax::{lambda, prims};
 use crate::verbs::above::Evaluate;
 use columns::table::{Items, Value, Vector, symbol};
 
@@ -36,7 +36,10 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
     let mut places = error.trace().to_vec();
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
     let mut levels = crate::verbs::trace::levels(context, context.at);
-    if context.host.caller().remote {
+    let traps = context.frames.last().and_then(|level| level.lambda());
+    // The owner's function that traps an error reads its own stack.
+    let is_owners = traps.is_some_and(|lambda| lambda::code(lambda).is_ok_and(|code| code.is_owners));
+    if context.host.caller().remote && !is_owners {
         // A remote caller sees its own message and what that calls, but no paths, and where handlers are set only the message.
         let has_handler = HANDLERS.iter().any(|name| context.host.global(prims::name(name)).is_some());
         if has_handler || context.host.is_restricted() {
@@ -77,7 +80,7 @@ fn level(row: &Value) -> Option<(Place, usize, bool)> {
     let (name, file, text) = (source.at(0), source.at(1), source.at(3));
     let line = source.at(2).as_long().and_then(|line| u32::try_from(line).ok());
     let file = file.as_text().filter(|file| !file.is_empty());
-    let origin = line.zip(file).map(|(line, file)| Origin { file: file.into(), line });
+    let origin = line.zip(file).map(|(line, file)| Origin { file: file.into(), line, column: 0 });
     let (name, text) = (name.as_text()?.to_vec(), text.as_text()?.to_vec());
     let is_code = position != NOWHERE;
     let at = if is_code { u32::try_from(position).unwrap_or(0) } else { Place::NOWHERE };

@@ -2,6 +2,7 @@
 
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
+use crate::runtime::locked;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::ast::Code;
@@ -172,7 +173,7 @@ pub(crate) fn text_of(context: &mut Context, x: Value) -> Result {
     let full = resolve::qualify(name, context.host.namespace())?;
     match context.host.global(full) {
         Some(Value::Func(f)) => match &*f {
-            Function::View(lambda) => Ok(Value::chars(&lambda.source[..])),
+            Function::View(lambda) => Ok(Value::chars(locked::shown(&lambda.source))),
             _ => Err(QError::named("view")),
         },
         Some(_) => Err(type_error()),
@@ -191,6 +192,9 @@ pub(crate) fn names(context: &mut Context, x: Value) -> Result {
 
 /// `value` of a view: its last value, parse tree, inputs and text.
 pub(crate) fn parts(context: &mut Context, lambda: &Lambda) -> Result {
+    if locked::is_locked(&lambda.source) {
+        return Err(QError::with("type", "a view of a locked script shows no parts"));
+    }
     let view = compiled(lambda)?;
     let tree = crate::qsql::tree::parse(context, Value::chars(&lambda.source[..]))?;
     let last = view.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
 //! Evaluates syntax nodes. Arguments are evaluated from right to left, as in q.
 
 use crate::eval::{among, globals, suspend, trap};
+use crate::io::snapshot;
 use crate::qsql;
 use crate::qsql::compile::outside;
 use crate::runtime::context::Context;
@@ -45,6 +46,7 @@ pub(crate) fn run_in(context: &mut Context, code: &Code, frame: &mut Frame) -> R
     // The columns of the calling query are not in the lambda's scope.
     let scopes = std::mem::take(&mut context.scopes);
     let result = context.statements(&code.body, frame);
+    snapshot::offer(context);
     context.scopes = scopes;
     match result {
         Ok(value) | Err(Flow::Return(value)) => Ok(value),
@@ -84,7 +86,7 @@ fn evaluated(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
                 context.host.makes_code(Made::Value(&value))?;
                 Ok(value)
             }
-            None => Ok(context.global(*name).map_err(|e| e.place(node.at))?),
+            None => Ok(globals::applied(context, *name).map_err(|e| e.place(node.at))?),
         },
         Kind::Column(name, outer) => match scope::column(&mut context.scopes, *name) {
             Some(column) => Ok(column),
@@ -200,6 +202,7 @@ impl Context<'_> {
             return suspend::application(self, f, arguments, frame);
         }
         self.enter()?;
+        snapshot::offer(self);
         match arguments {
             [Some(x), Some(y)] => {
                 let y = self.node(y, frame)?;
@@ -298,6 +301,13 @@ impl Context<'_> {
 
     fn assign(&mut self, assign: &Assign, frame: &mut Frame) -> Walk {
         self.enter()?;
+        if let Kind::Name(name) = assign.target.kind
+            && let full = globals::named(self, name)?
+            && full != name
+        {
+            let target = Node { kind: Kind::Name(full), ..assign.target.clone() };
+            return self.assign(&Assign { target, ..assign.clone() }, frame);
+        }
         let value = self.node(&assign.value, frame)?;
         if assign.pattern {
             return self.bind(&assign.target, value, frame);

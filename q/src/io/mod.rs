@@ -6,5 +6,6 @@ pub(crate) mod files;
 pub mod handles;
 mod own_messages;
 pub(crate) mod pipe;
+pub(crate) mod snapshot;
 pub(crate) mod stored;
 pub(crate) mod wire;

@@ -2,6 +2,7 @@
 
 use crate::runtime::error::QError;
 use crate::runtime::limits;
+use crate::runtime::locked;
 use crate::syntax::lambda::lambda;
 use crate::syntax::prims;
 use crate::syntax::prims::Arity;
@@ -216,6 +217,9 @@ fn put_vector(v: &Vector, out: &mut Writer<'_>, depth: usize) -> Result<(), QErr
 
 fn put_function(f: &Function, out: &mut Writer<'_>, depth: usize) -> Result<(), QError> {
     match f {
+        Function::Lambda(l) | Function::View(l) if locked::is_locked(&l.source) => {
+            return Err(QError::with("type", "a function of a locked script is neither sent nor stored"));
+        }
         Function::Lambda(l) | Function::View(l) => {
             let space = text(l.namespace);
             out.lambda(space.strip_prefix(b".").unwrap_or(space), &l.source);

@@ -229,7 +229,7 @@ pub(crate) fn load(context: &mut Context, rest: &[u8]) -> Result {
     let command = [b"\\l ", rest].concat();
     let mut result = Ok(Value::Null);
     for (line, expression) in script::expressions_of(&path, &source) {
-        let origin = Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) };
+        let origin = Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX), column: 0 };
         context.host.loading(Some(origin.clone()));
         match context.in_text(&command, None, |context| context.line(&expression, Some(origin.clone()))) {
             Ok((value, true)) => {

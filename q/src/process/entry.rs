@@ -1,6 +1,6 @@
 //! Entry points of evaluation: text, console lines, messages, calls.
 
-use crate::eval::walk;
+use crate::eval::{globals, walk};
 use crate::io::files::database;
 use crate::process::commands;
 use crate::runtime::context::Context;
@@ -209,7 +209,7 @@ pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QE
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
             return run_text(context, object.as_text().unwrap_or_default());
         }
-        Value::Sym(name) => return context.global(*name),
+        Value::Sym(name) => return globals::applied(context, *name),
         Value::Vector(Vector { items: Items::List(list), .. }) => match list.split_first() {
             Some((head, arguments)) => (head.clone(), arguments.to_vec()),
             None => return Ok(object.clone()),
@@ -231,13 +231,19 @@ pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QE
             }
             crate::io::files::get(context, &head)?
         }
-        Value::Sym(name) => context.global(*name)?,
+        Value::Sym(name) => globals::applied(context, *name)?,
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
             let written = head.as_text().unwrap_or_default();
             if written.starts_with(CONTEXT_PROBE) {
                 return context_probe(context, arguments.first());
             }
-            run_text(context, written)?
+            let is_outermost = context.text.is_empty();
+            let head = run_text(context, written)?;
+            // The text gave the function; it is no level of the call stack below it.
+            if is_outermost {
+                context.text.clear();
+            }
+            head
         }
         _ => head,
     };

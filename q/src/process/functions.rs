@@ -292,6 +292,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     (".j.k", Run::Unary(json::from_json)),
     whole!("<:", environment::iasc_or_hopen),
     whole!(">:", environment::idesc_or_hclose),
+    ("2::", Run::Unary(|_, _| Err(QError::named("nyi")))),
 ];
 
 const _: () = assert!(agree(), "the tables of primitives differ in a name, arity or position");

@@ -68,7 +68,7 @@ pub fn entries() -> Vec<Entry> {
         table.iter().map(move |(name, usage, text)| Entry::new(group, name, (*usage).to_owned(), text))
     };
     // `,:` has the help of `x,:y`; `<:` and `>:` are of k.
-    let primitives = PRIMITIVES.iter().filter(|p| !matches!(p.name, ",:" | "<:" | ">:")).flat_map(move |p| {
+    let primitives = PRIMITIVES.iter().filter(|p| !matches!(p.name, ",:" | "<:" | ">:" | "2::")).flat_map(move |p| {
         let group = match p.name.bytes().next() {
             Some(b'.') if p.name.len() > 1 => LIBRARY,
             Some(first) if first.is_ascii_alphabetic() => WORDS,

@@ -16,9 +16,12 @@ use crate::runtime::guard::{Asking, Authors};
 use crate::runtime::host::{Caller, Grants, Host, Made, Resume, Setting, Threads};
 use crate::runtime::limits::{self, Limits};
 use crate::runtime::names;
+use crate::runtime::read_only::not_changed;
 use crate::runtime::values::symbol;
+use crate::syntax::lambda;
 use crate::verbs::append;
 use crate::verbs::show::{cut_note, show};
+use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -27,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use debugging::Debugger;
-pub use outside::{Door, Output, Start};
+pub use outside::{Door, Output, StackReader, Start};
 
 /// A session: globals in namespaces, in order of definition, with its handles and settings.
 #[derive(Default)]
@@ -44,6 +47,7 @@ pub struct Session {
     printed: Vec<u8>,
     output: Option<Box<dyn Output>>,
     door: Option<Box<dyn Door>>,
+    stacks: Option<StackReader>,
     reaches_files: bool,
     shown_places: Vec<(Sym, PathBuf)>,
     debugs: bool,
@@ -99,6 +103,11 @@ impl Session {
         self.output = Some(output);
     }
 
+    /// Lets `-37!` read the call stacks of other processes.
+    pub fn set_stacks(&mut self, stacks: StackReader) {
+        self.stacks = Some(stacks);
+    }
+
     /// Lets `\p` open a port.
     pub fn set_door(&mut self, door: Box<dyn Door>) {
         self.door = Some(door);
@@ -144,7 +153,7 @@ impl Session {
     fn check_change(&self, name: Sym) -> Result<(), QError> {
         let caller = self.asking.caller();
         if self.start.blocks_writes && caller.handle != 0 {
-            return Err(QError::named("noupdate"));
+            return Err(not_changed(name));
         }
         self.authors.check(name, caller.remote)
     }
@@ -265,9 +274,13 @@ impl Host for Session {
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
         self.check_change(name)?;
         self.authors.note(name, &value, &self.asking);
-        match &self.loading {
-            Some(from) if matches!(value, Value::Func(_)) => {
-                self.origins.insert(name, from.clone());
+        match (&self.loading, &value) {
+            (Some(from), Value::Func(f)) => {
+                let column = match &**f {
+                    Function::Lambda(own) => lambda::code(own).map_or(0, |code| code.start),
+                    _ => 0,
+                };
+                self.origins.insert(name, Origin { column, ..from.clone() });
             }
             _ if self.origins.is_empty() => {}
             _ => {
@@ -424,6 +437,13 @@ impl Host for Session {
 
     fn tls_settings(&self) -> Vec<(&'static str, String)> {
         self.door.as_ref().map(|door| door.tls_settings()).unwrap_or_default()
+    }
+
+    fn stack_of(&self, pid: u32) -> Result<Vec<u8>, QError> {
+        match self.stacks {
+            Some(stacks) => stacks(pid),
+            None => Err(QError::with("access", "this process reads no call stack of another")),
+        }
     }
 
     fn open_handles(&self) -> Vec<i32> {

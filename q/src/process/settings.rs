@@ -58,7 +58,7 @@ pub(crate) fn setting(context: &mut Context, word: &[u8], rest: &[u8]) -> Result
         (b"W", None) => Ok(Value::Int(i32::try_from(thread::week_start()).unwrap_or(2))),
         (b"w", _) => memory(context, given),
         (b"_", None) if rest.is_empty() => Ok(Value::Bool(context.host.blocks_writes())),
-        (b"_", _) => Err(QError::with("nyi", "\\_ script: locked scripts cannot be written")),
+        (b"_", _) => crate::io::files::locked::lock(context, rest),
         // In kdb+ `\u` reloads the password file; here every login reads it.
         (b"u", None) if rest.is_empty() => Ok(Value::Null),
         (b"x", _) => expunge(context, rest),

@@ -1,5 +1,6 @@
 //! Start-up files of a server: q scripts of the owner, evaluated before the server accepts connections.
 
+use crate::io::files::locked;
 use crate::io::handles::Handles;
 use crate::process::entry::eval_line;
 use crate::process::script;
@@ -99,7 +100,9 @@ pub fn load(
 }
 
 fn run(path: &Path, session: &mut Session, print: &mut impl FnMut(&[u8])) -> Result<(), StartupError> {
-    let text = std::fs::read(path).map_err(|error| StartupError::File { path: path.to_path_buf(), error })?;
+    let text = std::fs::read(path)
+        .and_then(|bytes| locked::unpacked(path, bytes))
+        .map_err(|error| StartupError::File { path: path.to_path_buf(), error })?;
     let full: Arc<[u8]> = {
         use std::os::unix::ffi::OsStrExt;
         let full = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -107,7 +110,7 @@ fn run(path: &Path, session: &mut Session, print: &mut impl FnMut(&[u8])) -> Res
     };
     for (line, expression) in script::expressions_of(path, &text) {
         // Paths and modules relative to the script.
-        session.loading(Some(Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) }));
+        session.loading(Some(Origin { file: full.clone(), line: u32::try_from(line).unwrap_or(u32::MAX), column: 0 }));
         let result =
             eval_line(session, &expression, &Limits { deadline: None, memory_bytes: u64::MAX, ..Limits::default() });
         let printed = session.take_printed();

@@ -6,8 +6,10 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
 use crate::runtime::scope::Scope;
 use crate::syntax::ast::{Query, Verb};
+use crate::syntax::resolve::qualify;
 use crate::verbs::above::Evaluate;
-use columns::table::{Dict, Table, Value};
+use columns::table::symbol::text;
+use columns::table::{Dict, Items, Sym, Table, Value};
 use std::sync::Arc;
 
 /// Returns a dictionary with symbol keys, or the one of that name, as a table, and whether its values were atoms (one row).
@@ -37,9 +39,13 @@ pub(super) fn over_record(
     from: &Value,
     frame: &mut Frame,
 ) -> Walk<Option<Value>> {
-    let held = match from {
-        Value::Sym(name) => context.host.global(*name),
-        other => Some(other.clone()),
+    let (held, space) = match from {
+        Value::Sym(name) => match context.host.global(*name) {
+            // `` ![`.lib;();0b;(enlist`f)!enlist 1] `` assigns .lib.f.
+            None if query.verb == Verb::Update => (context.namespace(*name), Some(*name)),
+            held => (held, None),
+        },
+        other => (Some(other.clone()), None),
     };
     let Some(Value::Dict(d)) = held else { return Ok(None) };
     let Some(keys) = d.keys.as_symbols() else { return Ok(None) };
@@ -58,8 +64,12 @@ pub(super) fn over_record(
         return Ok(Some(Value::Dict(d)));
     }
     let mut keys = keys.to_vec();
-    let cells = values.iter().map(|v| Value::collapse(vec![v.clone()]).into_vector().ok_or(QError::named("type")));
-    let table = Arc::new(Table::new(keys.clone(), cells.collect::<Result<_, _>>()?));
+    let cell = |v: &Value| match Value::collapse(vec![v.clone()]).into_vector() {
+        Some(column) => Ok(column),
+        None if space.is_some() => Ok(Items::List(vec![v.clone()].into()).into()),
+        None => Err(QError::named("type")),
+    };
+    let table = Arc::new(Table::new(keys.clone(), values.iter().map(cell).collect::<Result<_, _>>()?));
     let cut = keys.iter().copied().zip(values.iter().cloned()).collect();
     context.scopes.push(Scope { table, rows: Some(Arc::new(vec![0])), cut });
     let results: Walk<Vec<Value>> = query.columns.iter().map(|(_, node)| context.node(node, frame)).collect();
@@ -73,6 +83,13 @@ pub(super) fn over_record(
                 Value::dict(Value::symbols(names(columns)?), Value::collapse(results))
             }
         }));
+    }
+    if let Some(space) = space {
+        let within = if text(space) == b"." { Sym::NULL } else { space };
+        for (name, value) in names(&query.columns)?.into_iter().zip(results) {
+            context.set_global(qualify(name, within)?, value)?;
+        }
+        return Ok(Some(from.clone()));
     }
     for (name, value) in names(&query.columns)?.into_iter().zip(results) {
         match crate::runtime::limits::place(&keys, name)?.and_then(|at| values.get_mut(at)) {

@@ -7,10 +7,8 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
 use crate::runtime::sections;
-use crate::runtime::values::truth;
 use crate::syntax::ast::Node;
 use crate::verbs::above::Evaluate;
-use crate::verbs::arith;
 use columns::kernel::partial::section_rows;
 use columns::table::{Items, Table, Value, Vector};
 use std::ops::Range;
@@ -101,13 +99,7 @@ fn keep(holds: &Value, rows: Option<&Vec<u32>>, count: usize) -> Result<Vec<u32>
         }
         // `x~/:()` has no item to say its type.
         Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() && count == 0 => Ok(Vec::new()),
-        Value::Vector(v) => {
-            let bits = arith::longs(&v.items, 7).map_err(|_| QError::named("type"))?;
-            if bits.len() != count {
-                return Err(QError::named("length"));
-            }
-            Ok(bits.iter().enumerate().filter(|(_, b)| **b != 0).map(|(i, _)| row(i)).collect())
-        }
-        atom => Ok(if truth(atom)? { (0..count).map(row).collect() } else { Vec::new() }),
+        Value::Bool(all) => Ok(if *all { (0..count).map(row).collect() } else { Vec::new() }),
+        _ => Err(QError::with("type", "a where-clause gives booleans, one a row")),
     }
 }

@@ -309,6 +309,20 @@ pub(crate) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
     if let Some([(None, Node { kind: Kind::Const(Value::Bool(false)), .. })]) = query.by.as_deref() {
         return select(context, &Query { verb: Verb::Select, by: None, ..query.clone() }, selected, frame);
     }
+    // Without columns, the result is the last row of each group, as for select: `exec by x:c` has the functional form of `select by x:c`.
+    if let (Some(by), true) = (&query.by, query.columns.is_empty()) {
+        let all = select(context, &Query { verb: Verb::Select, ..query.clone() }, selected, frame)?;
+        return Ok(match (&all, &by[..]) {
+            (Value::Dict(d), [(None, _)]) => match &d.keys {
+                Value::Table(keys) => Value::dict(
+                    keys.columns.first().map_or(Value::Null, |key| Value::of_column(key.clone())),
+                    d.values.clone(),
+                ),
+                _ => all,
+            },
+            _ => all,
+        });
+    }
     if let Some(by) = &query.by {
         let mut grouped = group(context, by, selected, frame)?;
         let key_names = names(by)?;

@@ -1,5 +1,6 @@
 //! Errors as q signals them.
 
+use crate::runtime::locked;
 use columns::table::function::Function;
 use columns::table::symbol::TooManySymbols;
 use columns::table::{Sym, Value};
@@ -77,6 +78,8 @@ pub struct Origin {
     pub file: Arc<[u8]>,
     /// From 1.
     pub line: u32,
+    /// Bytes before a definition in its line; 0 for a whole line.
+    pub column: u32,
 }
 
 /// Longest text of a client whose errors are sent with their place: searching it takes time.
@@ -232,12 +235,8 @@ impl QError {
             && let Some(at) = way.at.take()
             && way.places.len() < QError::MAX_TRACE
         {
-            way.places.push(Place {
-                name: name.to_vec(),
-                text: text.to_vec(),
-                at: at.saturating_sub(start),
-                origin: None,
-            });
+            let place = Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start), origin: None };
+            way.places.push(place.shown());
         }
         self
     }
@@ -367,6 +366,14 @@ pub fn shown(error: Explained) -> Vec<u8> {
 }
 
 impl Place {
+    /// Without the text of locked code.
+    pub(crate) fn shown(self) -> Place {
+        match locked::is_locked(&self.text) {
+            true => Place { text: locked::shown(&self.text).to_vec(), at: 0, ..self },
+            false => self,
+        }
+    }
+
     /// Position in a level that is no code.
     pub(crate) const NOWHERE: u32 = u32::MAX;
 

@@ -340,6 +340,14 @@ pub trait Host {
         Vec::new()
     }
 
+    /// Returns the call stack of another process of this user, serialised as a message; empty if that process evaluates nothing.
+    ///
+    /// # Errors
+    /// Those of the layer that owns the sockets; `access` in a process without one.
+    fn stack_of(&self, _pid: u32) -> Result<Vec<u8>, QError> {
+        Err(QError::with("access", "this process reads no call stack of another"))
+    }
+
     /// Returns file and line (from 1) of the definition of a function.
     fn origin(&self, _name: Sym) -> Option<Origin> {
         None
@@ -557,6 +565,10 @@ macro_rules! reads_of_host {
 
         fn tls_settings(&self) -> Vec<(&'static str, String)> {
             self.host.tls_settings()
+        }
+
+        fn stack_of(&self, pid: u32) -> std::result::Result<Vec<u8>, QError> {
+            self.host.stack_of(pid)
         }
 
         fn open_handles(&self) -> Vec<i32> {

@@ -11,6 +11,7 @@ pub mod guard;
 pub mod host;
 pub(crate) mod limits;
 pub(crate) mod line;
+pub(crate) mod locked;
 pub mod names;
 pub(crate) mod op;
 pub(crate) mod paths;

@@ -16,8 +16,9 @@ fn read_only() -> QError {
     QError::named("noupdate")
 }
 
-/// The error of an assignment under `reval`, in kdb+'s words: `` noupdate: `. `a `` for the global a, `` noupdate: `.cfg `a `` for .cfg.a.
-fn not_changed(name: Sym) -> QError {
+/// The error of an assignment under `reval` and, for a client, under `-b`, in kdb+'s words: `` noupdate: `. `a `` for the global a, `` noupdate: `.cfg `a `` for
+/// .cfg.a.
+pub(crate) fn not_changed(name: Sym) -> QError {
     let name = symbol::text(name);
     let in_root = (&b"."[..], name);
     let (space, own) = match name.iter().rposition(|byte| *byte == b'.').and_then(|dot| name.split_at_checked(dot)) {

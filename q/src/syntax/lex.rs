@@ -1,8 +1,8 @@
 //! Lexer. Decides by context whether a minus is a sign and whether a slash starts a comment.
 
 use crate::runtime::error::QError;
-use crate::runtime::limits;
 use crate::runtime::time::is_digit;
+use crate::runtime::{limits, locked};
 use crate::syntax::{literal, prims};
 use columns::sys::budget::BLOCK;
 use columns::table::function::Iterator;
@@ -44,11 +44,31 @@ const GLYPHS: [&str; 43] = [
 /// Marks text in k; a lambda in k carries it as well.
 pub(crate) const PREFIX: &[u8] = b"k)";
 
-/// The language of a text; text in k begins with [`PREFIX`].
+/// The language of a text; text in k begins with [`PREFIX`], and text in q that is not shown with [`locked::MARK`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     Q,
     K,
+    Locked,
+}
+
+impl Language {
+    pub(crate) fn of(text: &[u8]) -> Language {
+        match text {
+            _ if text.starts_with(PREFIX) => Language::K,
+            _ if locked::is_locked(text) => Language::Locked,
+            _ => Language::Q,
+        }
+    }
+
+    /// What a text in this language begins with.
+    pub(crate) fn mark(self) -> &'static [u8] {
+        match self {
+            Language::Q => b"",
+            Language::K => PREFIX,
+            Language::Locked => locked::MARK,
+        }
+    }
 }
 
 struct Lexer<'a> {
@@ -79,11 +99,12 @@ pub fn tokens(text: &[u8], language: Language) -> Result<Vec<Placed>, QError> {
 /// # Errors
 /// Those of [`tokens`].
 pub fn pieces(text: &[u8]) -> Result<Vec<Placed>, QError> {
-    read(text, Language::Q, false)
+    let language = Language::of(text);
+    read(text, if language == Language::K { Language::Q } else { language }, false)
 }
 
 fn read(text: &[u8], language: Language, checks_numbers: bool) -> Result<Vec<Placed>, QError> {
-    let first = if language == Language::K { PREFIX.len() } else { 0 };
+    let first = language.mark().len();
     let (out, heads) = (Vec::new(), Vec::new());
     let mut lexer = Lexer { text, at: first, first, language, checks_numbers, out, heads, head_end: 0 };
     while lexer.step()? {
@@ -247,7 +268,7 @@ impl Lexer<'_> {
             }
             _ => {
                 let rest = self.text.get(self.at..).unwrap_or_default();
-                let known = |g: &&&str| self.language == Language::Q || !matches!(**g, "<=" | ">=" | "<>");
+                let known = |g: &&&str| self.language != Language::K || !matches!(**g, "<=" | ">=" | "<>");
                 let glyph = GLYPHS.iter().filter(known).find(|g| rest.starts_with(g.as_bytes()));
                 let glyph = glyph.ok_or_else(|| parse_error("unexpected character", start))?;
                 // `3#::` at the end of an expression is `#` before `::`.
@@ -334,11 +355,12 @@ impl Lexer<'_> {
         matches!(self.peek(0), b'0'..=b'2') && self.peek(1) == b':' && (bytes || !minutes)
     }
 
-    /// The operator that [`Self::is_file_operator`] found; `0::` and `1::` are unary.
+    /// The operator that [`Self::is_file_operator`] found; `0::`, `1::` and `2::` are unary.
     fn file_operator(&self) -> &'static str {
         match (self.peek(0), self.peek(2)) {
             (b'0', b':') => "0::",
             (b'1', b':') => "1::",
+            (b'2', b':') => "2::",
             (b'0', _) => "0:",
             (b'1', _) => "1:",
             _ => "2:",

@@ -7,7 +7,7 @@ mod term;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
-use crate::syntax::lex::{Language, PREFIX, Placed, Token, parse_error, tokens};
+use crate::syntax::lex::{Language, Placed, Token, parse_error, tokens};
 use crate::syntax::{prims, resolve};
 use columns::sys::stack;
 use columns::table::function::Iterator;
@@ -32,6 +32,8 @@ pub(crate) struct Parser<'a> {
     /// Number of nested expressions being parsed.
     depth: u16,
     is_k: bool,
+    /// What the text begins with, and that of each lambda in it.
+    mark: &'static [u8],
 }
 
 /// Maximum nesting of syntax. Bounds the recursion of walking, copying and dropping nodes.
@@ -115,10 +117,11 @@ pub fn lambda_code(source: &[u8], namespace: Sym) -> Result<Code, QError> {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a [u8], namespace: Sym) -> Result<Parser<'a>, QError> {
-        let is_k = text.starts_with(PREFIX);
-        let mut tokens = tokens(text, if is_k { Language::K } else { Language::Q })?;
+        let language = Language::of(text);
+        let is_k = language == Language::K;
+        let mut tokens = tokens(text, language)?;
         blanks::join_iterators(&mut tokens, is_k);
-        Ok(Parser { text, tokens, at: 0, namespace, stops: Stops::default(), depth: 0, is_k })
+        Ok(Parser { text, tokens, at: 0, namespace, stops: Stops::default(), depth: 0, is_k, mark: language.mark() })
     }
 
     fn placed(&self, ahead: usize) -> Option<&Placed> {
@@ -324,6 +327,10 @@ impl<'a> Parser<'a> {
             }
             return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), Some(right)])));
         }
+        // Outside a template `from` is no name, so that a mistyped `selec a from t` says where it goes wrong.
+        if matches!(&left.node.kind, Kind::Name(name) if columns::table::symbol::text(*name) == b"from") && !self.is_k {
+            return Err(QError::signal("from").place(left.node.at));
+        }
         let right = self.expression()?;
         if self.ends_open(&right) || left.infix && self.is_k_verb(&right) {
             return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));
@@ -378,7 +385,8 @@ impl<'a> Parser<'a> {
     /// Whether the next term ends in an iterator, whatever arguments in brackets and iterators precede that: `f/`, `f[1;;]'`, `,'[;1]\`. It then takes a left
     /// operand; with brackets at its end, as in `f/[x;y]`, it has its operands.
     fn derived_follows(&self) -> bool {
-        if matches!(self.peek(), Token::Literal(_)) {
+        if matches!(self.peek(), Token::Literal(literal) if literal.as_symbols().is_none() && !matches!(literal, Value::Sym(_)))
+        {
             return false;
         }
         let Some(mut ahead) = self.behind(0) else { return false };

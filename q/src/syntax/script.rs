@@ -1,5 +1,7 @@
 //! Splits scripts into expressions: continuation by indentation, comments, block comments.
 
+use crate::runtime::locked;
+
 /// Returns the expressions of a script, each with its first line number.
 ///
 /// A line that is indented, or starts with a closing brace, continues the one before. A lone `/` opens a block comment,
@@ -39,7 +41,7 @@ fn without_mark(text: &[u8]) -> &[u8] {
 }
 
 /// As [`expressions`]; those of a file in another language than q, whose extension is a letter such as `.k` or `.p`, are marked with it,
-/// except system commands.
+/// except system commands. Those of a locked script, `.q_`, are marked as such, except commands and lines of another language.
 pub fn expressions_of(file: &std::path::Path, text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut out = expressions(text);
     let extension = file.extension().map(|extension| extension.as_encoded_bytes());
@@ -49,6 +51,13 @@ pub fn expressions_of(file: &std::path::Path, text: &[u8]) -> Vec<(usize, Vec<u8
         for (_, expression) in &mut out {
             if !expression.starts_with(b"\\") {
                 expression.splice(..0, [*letter, b')']);
+            }
+        }
+    }
+    if extension == Some(b"q_") {
+        for (_, expression) in &mut out {
+            if !matches!(expression[..], [b'\\', ..] | [b'a'..=b'z', b')', ..]) {
+                expression.splice(..0, locked::MARK.iter().copied());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Words that scripts have added to q by assigning them in `.q`. As in kdb+, text that names one is bound to its value when it is parsed,
 //! in every namespace, and a function of two arguments stands between its operands. Shared by the sessions of a process.
 
-use crate::syntax::lex::{Language, PREFIX, Token, tokens};
+use crate::syntax::lex::{Language, Token, tokens};
 use columns::table::function::Function;
 use columns::table::{Sym, Value, symbol};
 use std::collections::HashMap;
@@ -33,8 +33,7 @@ fn short(full: Sym) -> Option<Sym> {
 
 /// One more than the largest generation of the words that a text names; text that is none is of the largest.
 fn generation_of(source: &[u8], words: &HashMap<Sym, Word>) -> u16 {
-    let language = if source.starts_with(PREFIX) { Language::K } else { Language::Q };
-    let Ok(tokens) = tokens(source, language) else { return u16::MAX };
+    let Ok(tokens) = tokens(source, Language::of(source)) else { return u16::MAX };
     let names = tokens.iter().filter_map(|placed| match placed.token {
         Token::Name(name) => symbol::find(name).and_then(|name| words.get(&name)),
         _ => None,

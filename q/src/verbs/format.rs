@@ -3,6 +3,7 @@
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::line::Line;
+use crate::runtime::locked;
 use crate::runtime::settings::precision;
 use crate::runtime::time::{DAY_NS, civil_from_days, day_of_month};
 use crate::syntax::prims;
@@ -386,7 +387,7 @@ fn numbers(items: &Items, precision: u8, out: &mut Line) -> Result<(), QError> {
 
 fn function(f: &Function, precision: u8, out: &mut Line) -> Result<(), QError> {
     match f {
-        Function::Lambda(l) | Function::View(l) => out.put(&l.source),
+        Function::Lambda(l) | Function::View(l) => out.put(locked::shown(&l.source)),
         Function::Primitive(index) => out.put(prims::shown(*index).as_bytes()),
         Function::Coded(types::UNARY, types::UNARY_HOLE) => out.put(b"::"),
         Function::Coded(kind, code) => out.put(format!("{kind}:{code:02x}").as_bytes()),

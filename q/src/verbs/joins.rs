@@ -38,6 +38,7 @@ pub(crate) fn overlay(
     for (name, column) in other.names.iter().zip(&other.columns) {
         let new = gather::items(&context.allowance, &column.items, rows)?;
         match limits::place(&out.names, *name)?.and_then(|at| out.columns.get_mut(at)) {
+            Some(old) if rows.is_empty() => *old = new.into(),
             Some(old) => {
                 let nulls = match fill {
                     true => blocks::numbers(0..new.len(), |i| is_blank(&new.get(i))),

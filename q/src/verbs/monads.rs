@@ -94,14 +94,20 @@ fn rounded(context: &mut Context, x: &Value, up: bool) -> Result {
         }
         Raw::F32(_) | Raw::F64(_) => {
             // Without comparison tolerance, since version 3.0 of kdb+.
-            let whole = |f: &f64| if up { f.ceil() } else { f.floor() };
-            Ok(Items::Long(blocks::map(&floats(items)?, |f| float_to_long(whole(f)))))
+            let whole = |f: f64| if up { f.ceil() } else { f.floor() };
+            // As the processor converts it, a finite number that no long holds is null.
+            let long =
+                |f: &f64| if f.is_finite() && f.abs() >= TWO_TO_63 { i64::NULL } else { float_to_long(whole(*f)) };
+            Ok(Items::Long(blocks::map(&floats(items)?, long)))
         }
         Raw::Sym(_) | Raw::Guid(_) => Err(type_error()),
         Raw::U8(_) => widened(items),
         _ => Ok(items.clone()),
     })
 }
+
+/// The least positive float that no long holds.
+const TWO_TO_63: f64 = (1u64 << 63) as f64;
 
 pub(crate) fn floor(context: &mut Context, x: Value) -> Result {
     rounded(context, &x, false)

@@ -223,9 +223,14 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
             }
         }
         (Value::Vector(x), Value::Vector(y)) => {
-            let attr = Attr::None;
+            let are_parted = x.attr == Attr::Parted && y.attr == Attr::Parted;
             room_to_join(&x.items, &y.items)?;
-            Vector { attr, items: x.items.join(&y.items) }.into()
+            let joined: Value = Vector { attr: Attr::None, items: x.items.join(&y.items) }.into();
+            // Since version 4.1 of kdb+ parted lists that share no item, but perhaps where they meet, make one.
+            match are_parted {
+                true => crate::verbs::attributes::set_attribute(b"p", joined.clone()).unwrap_or(joined),
+                false => joined,
+            }
         }
         (Value::Vector(x), y) if y.is_atom() => {
             let y = y.to_items();

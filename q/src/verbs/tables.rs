@@ -222,6 +222,13 @@ pub(crate) fn meta(context: &mut Context, x: Value) -> Result {
         foreign.push(crate::verbs::enums::foreign(context, &column.items).unwrap_or(Sym::NULL));
         attributes.push(crate::verbs::types::attribute_name(column.attr));
     }
+    // A table sorted by its only key shows that at the key.
+    if let (Value::Dict(d), Some(first)) = (&x, attributes.first_mut())
+        && d.sorted
+        && d.keyed().is_some_and(|(keys, _)| keys.columns.len() == 1)
+    {
+        *first = crate::verbs::types::attribute_name(columns::table::Attr::Sorted);
+    }
     let keys = Table::new(vec![prims::name("c")], vec![Items::Sym(t.names.clone().into()).into()]);
     let values = Table::new(
         vec![prims::name("t"), prims::name("f"), prims::name("a")],

@@ -251,6 +251,9 @@ pub(crate) fn cut(context: &mut Context, x: Value, y: Value) -> Result {
         return drop(context, x, y);
     }
     let size = usize::try_from(long(&x)?).ok().filter(|s| *s > 0).ok_or(QError::named("domain"))?;
+    if y.is_scalar() {
+        return Err(type_error());
+    }
     let count = y.count();
     let mut out = limits::list(count.div_ceil(size))?;
     let mut at = 0;

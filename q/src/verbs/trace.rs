@@ -25,17 +25,24 @@ pub(crate) fn levels(context: &Context, at: u32) -> Vec<Place> {
         places.push(match &level.code {
             RunningCode::Lambda { lambda, name } => {
                 let start = lambda::code(lambda).map_or(0, |code| code.start);
-                let name = traced_name(context, lambda, *name, depth);
+                let name = match traced_name(context, lambda, *name, depth) {
+                    // A handler is called by the process: `.z.pg`.
+                    unknown if unknown.is_empty() && depth == 0 => handler_of(context, lambda),
+                    known => known,
+                };
                 let origin = columns::table::symbol::find(&name).and_then(|name| context.host.origin(name));
-                Place { name, text: lambda.source.to_vec(), at: at.saturating_sub(start), origin }
+                Place { name, text: lambda.source.to_vec(), at: at.saturating_sub(start), origin }.shown()
             }
             RunningCode::Text { text, origin } => {
-                Place { name: Vec::new(), text: text.clone(), at, origin: origin.clone() }
+                Place { name: Vec::new(), text: text.clone(), at, origin: origin.clone() }.shown()
             }
         });
         at = level.called_at;
     }
-    places.push(Place { name: Vec::new(), text: context.text.clone(), at, origin: None });
+    // A message that is a list has no text.
+    if !context.text.is_empty() || places.is_empty() {
+        places.push(Place { name: Vec::new(), text: context.text.clone(), at, origin: None }.shown());
+    }
     places
 }
 
@@ -57,6 +64,14 @@ pub(crate) fn traced_name(context: &Context, lambda: &Lambda, called: Sym, depth
         (lambda, called, marks) = (outer, *name, marks + 1);
     }
     Vec::new()
+}
+
+/// The handler in `.z` that holds a lambda.
+fn handler_of(context: &Context, lambda: &Lambda) -> Vec<u8> {
+    let space = columns::table::symbol::find(b".z").unwrap_or(Sym::NULL);
+    let is_it = |name: &Sym| matches!(context.host.global(*name), Some(Value::Func(f)) if matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code)));
+    let names = context.host.names(space).into_iter().filter_map(|short| qualify(short, space).ok());
+    names.filter(|name| !name.is_null()).find(is_it).map(|name| text(name).to_vec()).unwrap_or_default()
 }
 
 /// The root global that holds a lambda.

@@ -25,7 +25,7 @@ use crate::syntax::steps::{Early, LinkedProgram, Step};
 use crate::verbs::arith::{holds, long_div, long_mod};
 use columns::kernel::num::Num;
 use columns::kernel::zip::{Arithmetic, Comparison};
-use columns::sys::stack;
+use columns::sys::{snapshot, stack};
 
 /// Backward jumps and calls between two checks of time and memory.
 const STRIDE: u32 = 1 << 10;
@@ -87,7 +87,7 @@ impl Registers {
             Ok(false) => Outcome::Left,
             Err(failed) => {
                 let (error, unit, pc) = *failed;
-                Outcome::Failed(Box::new(self.trace(context, program, error, unit, pc)))
+                Outcome::Failed(Box::new(trace(&self.frames, context, program, error, unit, pc)))
             }
         }
     }
@@ -208,6 +208,9 @@ impl Registers {
                         if fuel == 0 {
                             fuel = STRIDE;
                             context.check().map_err(|error| Box::new((error, unit, pc)))?;
+                            if snapshot::is_wanted() {
+                                show_stack(&self.frames, context, program, unit, pc);
+                            }
                         }
                     };
                 }
@@ -501,25 +504,44 @@ impl Registers {
             (unit, base, pc, called) = (0, 0, 0, true);
         }
     }
+}
 
-    /// Adds the frames that the evaluator would report to an error. The caller adds the outermost function.
-    fn trace(&self, context: &Context, program: &LinkedProgram, error: QError, unit: u16, pc: usize) -> QError {
-        let (mut error, mut unit, mut pc) = (error, unit, pc);
-        for frame in self.frames.iter().rev().take(QError::MAX_TRACE + 1) {
-            if let Some(code) = program.units.get(usize::from(unit)) {
-                let caller = program.units.get(usize::from(frame.unit));
-                let site = frame.pc.wrapping_sub(1);
-                let called_by = caller.and_then(|c| c.names.iter().find(|(place, _)| *place == site));
-                let name = called_by.map_or_else(|| super::name_of_unit(context, &code.unit), |(_, name)| *name);
-                let at = code.unit.at.get(pc.wrapping_sub(1)).copied().unwrap_or(code.unit.start);
-                error = error.place(at).leave(columns::table::symbol::text(name), &code.unit.source, code.unit.start);
-            }
-            (unit, pc) = (frame.unit, frame.pc as usize);
+/// Answers a request for the call stack.
+#[cold]
+fn show_stack(frames: &[Frame], context: &Context, program: &LinkedProgram, unit: u16, pc: usize) {
+    let error = trace(frames, context, program, QError::named(""), unit, pc);
+    let own = context.frames.last().and_then(|level| level.lambda());
+    match program.units.first() {
+        // An iterator applies the lambda, which has no level of its own then.
+        Some(first) if own.is_none_or(|own| own.source != first.unit.source) => {
+            let name = super::name_of_unit(context, &first.unit);
+            let error = error.leave(columns::table::symbol::text(name), &first.unit.source, first.unit.start);
+            crate::io::snapshot::answer(context, error.trace().to_vec(), context.at);
         }
-        let code = program.units.get(usize::from(unit));
-        match code.and_then(|c| c.unit.at.get(pc.wrapping_sub(1))) {
-            Some(at) => error.place(*at),
-            None => error,
+        _ => {
+            let at = error.position().unwrap_or(context.at);
+            crate::io::snapshot::answer(context, error.trace().to_vec(), at);
         }
+    }
+}
+
+/// Adds the frames that the evaluator would report to an error. The caller adds the outermost function.
+fn trace(frames: &[Frame], context: &Context, program: &LinkedProgram, error: QError, unit: u16, pc: usize) -> QError {
+    let (mut error, mut unit, mut pc) = (error, unit, pc);
+    for frame in frames.iter().rev().take(QError::MAX_TRACE + 1) {
+        if let Some(code) = program.units.get(usize::from(unit)) {
+            let caller = program.units.get(usize::from(frame.unit));
+            let site = frame.pc.wrapping_sub(1);
+            let called_by = caller.and_then(|c| c.names.iter().find(|(place, _)| *place == site));
+            let name = called_by.map_or_else(|| super::name_of_unit(context, &code.unit), |(_, name)| *name);
+            let at = code.unit.at.get(pc.wrapping_sub(1)).copied().unwrap_or(code.unit.start);
+            error = error.place(at).leave(columns::table::symbol::text(name), &code.unit.source, code.unit.start);
+        }
+        (unit, pc) = (frame.unit, frame.pc as usize);
+    }
+    let code = program.units.get(usize::from(unit));
+    match code.and_then(|c| c.unit.at.get(pc.wrapping_sub(1))) {
+        Some(at) => error.place(*at),
+        None => error,
     }
 }

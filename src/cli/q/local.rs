@@ -16,7 +16,7 @@ use crate::net::inbox::Respond;
 use crate::net::outgoing::SendLimits;
 use crate::net::tls::Door;
 use crate::net::web_remote::{TellWeb, Web};
-use crate::net::{own_user, remote};
+use crate::net::{call_stack, own_user, remote};
 use crate::q::error::Locals;
 use crate::q::host::{Caller, Host, Resume, Setting};
 use crate::q::session::{Debugger, Session};
@@ -131,6 +131,8 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
         .with_threads(options.threads.unwrap_or(0))
         .with_processes(options.processes);
     session.set_output(Box::new(screen.clone()));
+    session.set_stacks(call_stack::ask);
+    call_stack::serve();
     let own = Caller {
         user: own_user::name().into_bytes(),
         address: i32::from_be_bytes([127, 0, 0, 1]),

@@ -1,10 +1,10 @@
 //! Values stored in files as kdb+ stores them: one value in a file, or a table splayed over a directory.
 
-use super::head;
 use super::layout::{encoded, parts, read, read_column};
 use super::unfinished::noted_rows;
 use super::zipped::Packing;
 use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
+use super::{head, locked};
 use crate::io::{own_messages, wire};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -289,8 +289,8 @@ fn parted_by_first(table: &Value) -> Result {
 
 /// The lines of a script file.
 pub(crate) fn script(path: &Path) -> std::result::Result<Vec<u8>, QError> {
-    let bytes = std::fs::read(path).map_err(|e| refused(path, &e))?;
-    Ok(lines(&bytes).join(&b"\n"[..]))
+    let read = std::fs::read(path).and_then(|bytes| locked::unpacked(path, bytes));
+    Ok(lines(&read.map_err(|e| refused(path, &e))?).join(&b"\n"[..]))
 }
 
 /// Bytes of a log read at a time.

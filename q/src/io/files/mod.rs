@@ -18,6 +18,7 @@ mod layout;
 mod lists;
 mod load;
 pub(crate) mod loaded;
+pub(crate) mod locked;
 mod mapped;
 mod mapper;
 pub(crate) mod reach;

@@ -221,7 +221,7 @@ csv:","
 .Q.hg:{[url]last .Q.hmb[url;`GET;()]}
 / HTTP POST of a text with its MIME type: content of the response
 .Q.hp:{[url;mime;content]last .Q.hmb[url;`POST;(mime;content)]}
-/ call stack of another process; fails, as it cannot be read
+/ call stack of another process of this user, innermost level first
 .Q.prf0:{[pid]-37!pid}
 / loads a script or database
 .Q.l:{[dir]system"l ",string[dir]except":"}

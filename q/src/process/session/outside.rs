@@ -30,6 +30,9 @@ pub trait Door: Send + Sync {
     fn tls_settings(&self) -> Vec<(&'static str, String)>;
 }
 
+/// Returns the call stack of a process, see [`crate::Host::stack_of`].
+pub type StackReader = fn(u32) -> Result<Vec<u8>, QError>;
+
 /// How a session was started: its command line.
 #[derive(Clone, Debug, Default)]
 pub struct Start {

@@ -6,7 +6,7 @@
 
 use super::{Allowance, Limits};
 use crate::runtime::error::QError;
-use columns::sys::{budget, interrupt, stack};
+use columns::sys::{budget, interrupt, snapshot, stack};
 use columns::table::{Items, Sym, Value, Vector, symbol, value};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -27,6 +27,7 @@ pub(crate) struct Watch {
     before: budget::Budget,
     symbols_before: Option<Arc<symbol::Budget>>,
     cancel_before: Option<interrupt::Cancel>,
+    _running: snapshot::Running,
     /// Makes the guard `!Send`: it belongs to its thread.
     here: PhantomData<*const ()>,
 }
@@ -40,6 +41,7 @@ impl Watch {
             before: budget::begin(limits.deadline, limits.processor_time, limits.memory_bytes),
             symbols_before: symbol::budget(limits.symbols.clone()),
             cancel_before: interrupt::begin(limits.cancel.clone()),
+            _running: snapshot::Running::begin(),
             here: PhantomData,
         }
     }

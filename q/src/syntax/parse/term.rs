@@ -5,7 +5,7 @@ use crate::runtime::error::QError;
 use crate::runtime::values::symbol;
 use crate::syntax::ast::{Assign, Code, Kind, Node, highest};
 use crate::syntax::compiled::Compiled;
-use crate::syntax::lex::{PREFIX, Token, parse_error};
+use crate::syntax::lex::{Token, parse_error};
 use crate::syntax::{parse_query, prims, resolve};
 use columns::table::function::{Function, Lambda};
 use columns::table::{Sym, Value};
@@ -208,10 +208,10 @@ impl<'a> Parser<'a> {
 
     /// `name::expressions` defines a view if it is the whole text. If a blank precedes the name, it assigns a global, as it does within a function.
     pub(super) fn view(&mut self) -> Result<Option<Node>, QError> {
-        let (Token::Name(name), Token::Glyph("::"), false) = (self.peek(), self.peek_after(), self.is_k) else {
+        let (Token::Name(name), Token::Glyph("::")) = (self.peek(), self.peek_after()) else {
             return Ok(None);
         };
-        if self.position() > 0 {
+        if self.position() > self.mark.len() {
             return Ok(None);
         }
         let is_word = *name == resolve::WORD;
@@ -241,7 +241,7 @@ impl<'a> Parser<'a> {
         }
         let last = self.tokens.iter().rev().nth(1).map_or(start, |t| t.end);
         let text = self.text.get(start..last).unwrap_or_default();
-        Ok(Some(Node::new(at, Kind::View(name, text.into()))))
+        Ok(Some(Node::new(at, Kind::View(name, [self.mark, text].concat().into()))))
     }
 
     /// `([keys]columns)` after `([`.
@@ -311,11 +311,10 @@ impl<'a> Parser<'a> {
             let end = p.placed(0).map_or(start, |t| t.end);
             p.expect_close(b'}')?;
             let mut code = resolve::lambda(parameters, &mut body, p.namespace)?;
-            // The text of a lambda in k begins with the language's mark.
-            let marked = if p.is_k { start.saturating_sub(PREFIX.len()) } else { start };
+            let marked = start.saturating_sub(p.mark.len());
             code.start = u32::try_from(marked).unwrap_or(u32::MAX);
             let text = p.text.get(start..end).unwrap_or_default();
-            Ok((code, if p.is_k { Cow::Owned([PREFIX, text].concat()) } else { Cow::Borrowed(text) }))
+            Ok((code, if p.mark.is_empty() { Cow::Borrowed(text) } else { Cow::Owned([p.mark, text].concat()) }))
         })
     }
 }

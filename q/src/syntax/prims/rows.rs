@@ -344,4 +344,5 @@ pub static PRIMITIVES: &[Primitive] = &[
     // These have the wire codes of `iasc` and `idesc`. Behind them in this table, so that a message with such a code means those.
     unary("<:", "in k: iasc of a list, hopen of an address", "<:", 0x09),
     unary(">:", "in k: idesc of a list, hclose of a handle", ">:", 0x0a),
+    unary("2::", "a unary function of kdb+ without documentation; not supported", "2::", 0x16),
 ];

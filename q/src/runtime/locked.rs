@@ -1,0 +1,15 @@
+//! Code whose text is not shown: that of a script made by `\_ file`. Its text begins with a mark, as text in k begins with `k)`.
+//!
+//! It hides the text from the eye, as kdb+'s does. It is no protection: whoever can read the script can unpack it.
+
+/// Mark of a text in q that is not shown.
+pub(crate) const MARK: &[u8] = b"\x01";
+
+pub(crate) fn is_locked(text: &[u8]) -> bool {
+    text.starts_with(MARK)
+}
+
+/// The text as it is shown: that of locked code is `locked`.
+pub(crate) fn shown(text: &[u8]) -> &[u8] {
+    if is_locked(text) { b"locked" } else { text }
+}
