@@ -12,7 +12,7 @@ use super::head::{
 };
 use super::mapper::Mapper;
 use super::stored_rows::StoredRows;
-use super::{growing, mapped, tagged, zipped};
+use super::{enumerated, growing, mapped, tagged, zipped};
 use crate::io::wire;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -198,13 +198,25 @@ pub(super) fn decoded(context: &mut Context, path: &Path, bytes: &[u8]) -> Resul
             Ok(names)
         }
         [0xff, 0x01, 0, _, _, _, _, _, items @ ..] => {
-            let items = list(context, items)?;
+            let items = match list(context, items) {
+                Ok(items) => items,
+                Err(error) => {
+                    let body = bytes.get(2..).unwrap_or_default();
+                    return enumerated::decoded(context, body)?.ok_or(error);
+                }
+            };
             check_count(number::<4>(bytes, 4), items.count())?;
             Ok(items)
         }
         [0xff, 0x01, body @ ..] => {
-            let view = View::parse(body, proto::Endian::Little, &proto::Limits::default());
-            let (view, used) = view.map_err(|e| QError::with("badmsg", e.to_string()))?;
+            let parsed = View::parse(body, proto::Endian::Little, &proto::Limits::default());
+            let (view, used) = match parsed {
+                Ok(parsed) => parsed,
+                Err(error) => {
+                    let value = enumerated::decoded(context, body)?;
+                    return value.ok_or_else(|| QError::with("badmsg", error.to_string()));
+                }
+            };
             let value = wire::from_view(&view)?;
             tagged::restore(context, value, body.get(used..).unwrap_or_default())
         }

@@ -6,6 +6,7 @@ mod codecs;
 pub(crate) mod database;
 mod delimited;
 mod domain;
+mod enumerated;
 mod enumeration;
 mod fixed;
 pub(crate) mod folder;

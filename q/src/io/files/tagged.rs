@@ -100,7 +100,7 @@ pub(super) fn item(context: &mut Context, domain: Sym, places: Value) -> Result 
 }
 
 /// Replaces the part of a value at a path.
-fn put(context: &mut Context, value: Value, path: &[i64], new: Value) -> Result {
+pub(super) fn put(context: &mut Context, value: Value, path: &[i64], new: Value) -> Result {
     context.enter()?;
     let Some((first, rest)) = path.split_first() else {
         return Ok(match (value, new) {
