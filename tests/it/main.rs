@@ -3,6 +3,7 @@
 mod abandoned;
 mod any_shape;
 mod audit;
+mod call_stacks;
 mod configuring;
 mod conns;
 mod crowd;

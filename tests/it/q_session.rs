@@ -94,7 +94,8 @@ fn a_login_has_the_handle_of_its_connection() {
     for login in logins {
         assert_eq!(login.join().expect("an answer"), Value::Bool(true));
     }
-    assert_eq!(ask(&mut client, "count distinct value at"), ask(&mut client, "count at"));
+    // The handle that the refused login had may be another's by now.
+    assert_eq!(ask(&mut client, "count distinct value opened"), ask(&mut client, "count opened"));
 }
 
 #[test]

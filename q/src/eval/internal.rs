@@ -87,9 +87,14 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
             _ => {}
         });
     }
-    let holder = crate::verbs::trace::holder_of(context, l)?;
-    // A lambda without a name that a script evaluates stands in that script.
-    let origin = holder.map_or_else(|| context.host.loading_from(), |name| context.host.origin(name));
+    let (holder, origin) = match crate::syntax::lambda::definition(l) {
+        Some(definition) => (Some(definition.name), definition.origin.clone()),
+        None => {
+            let holder = crate::verbs::trace::holder_of(context, l)?;
+            // A lambda without a name that a script evaluates stands in that script.
+            (holder, holder.map_or_else(|| context.host.loading_from(), |name| context.host.origin(name)))
+        }
+    };
     out.push(Value::longs(Vec::new()));
     out.push(match holder.map(text) {
         Some(full) if full.starts_with(b".") => Value::chars(full),

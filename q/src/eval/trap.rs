@@ -6,6 +6,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::Evaluate;
+use columns::table::function::Lambda;
 use columns::table::{Items, Value, Vector, symbol};
 
 /// Position of a level that is no code.
@@ -38,7 +39,8 @@ fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
     let mut levels = crate::verbs::trace::levels(context, context.at);
     let traps = context.frames.last().and_then(|level| level.lambda());
     // The owner's function that traps an error reads its own stack.
-    let is_owners = traps.is_some_and(|lambda| lambda::code(lambda).is_ok_and(|code| code.is_owners));
+    let is_of_script = |of: &Lambda| lambda::definition(of).is_some_and(|definition| definition.origin.is_some());
+    let is_owners = traps.is_some_and(|of| is_of_script(of) || lambda::code(of).is_ok_and(|code| code.is_owners));
     if context.host.caller().remote && !is_owners {
         // A remote caller sees its own message and what that calls, but no paths, and where handlers are set only the message.
         let has_handler = HANDLERS.iter().any(|name| context.host.global(prims::name(name)).is_some());

@@ -12,7 +12,7 @@ use crate::runtime::limits::made;
 use crate::runtime::scope;
 use crate::runtime::values::truth;
 use crate::syntax::ast::{Assign, Code, Kind, Node};
-use crate::syntax::prims;
+use crate::syntax::{lambda, prims};
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
 use crate::verbs::function::{is_elided, project};
@@ -315,6 +315,11 @@ impl Context<'_> {
         if assign.through.is_none() && assign.indices.is_empty() {
             self.store(&assign.target, value.clone(), frame)?;
             self.was_assigned(&assign.target, &[])?;
+            if let (Kind::Const(Value::Func(f)), Kind::Global(name)) = (&assign.value.kind, &assign.target.kind)
+                && let Function::Lambda(lambda) = &**f
+            {
+                lambda::define(lambda, *name, self.host.loading_from());
+            }
             return Ok(value);
         }
         // Fast path for `x+:1` on atoms, common in loops.
@@ -354,14 +359,16 @@ impl Context<'_> {
         let is_hidden = self.is_hidden(&assign.target, shared.as_ref());
         let old = match shared.map_or_else(|| self.take(&assign.target, frame), Ok) {
             Ok(old) => old,
-            // An undefined global starts from the operator's identity, and with `^` is the value itself.
+            // An undefined global starts from the operator's identity.
             Err(undefined) => {
-                let start = assign
-                    .through
-                    .as_ref()
-                    .filter(|_| path.is_empty())
-                    .and_then(|f| if prims::is_glyph(f, "^") { Some(value.clone()) } else { fold::identity(f) });
-                start.filter(|_| matches!(assign.target.kind, Kind::Global(_) | Kind::Name(_))).ok_or(undefined)?
+                let is_global = matches!(assign.target.kind, Kind::Global(_) | Kind::Name(_));
+                let through = assign.through.as_ref().filter(|_| path.is_empty() && is_global);
+                if through.is_some_and(|f| keeps(f, &value)) {
+                    self.store(&assign.target, value.clone(), frame)?;
+                    self.was_assigned(&assign.target, &path)?;
+                    return Ok(value);
+                }
+                through.and_then(fold::identity).ok_or(undefined)?
             }
         };
         let change = Amend { function: assign.through.as_ref(), value: Some(&value) };
@@ -515,6 +522,16 @@ impl Context<'_> {
         }
         let keys = columns_of(self, fields, rows)?;
         Ok(Value::dict(keys, values))
+    }
+}
+
+/// Whether `x op: y` of an undefined x is y as it is, whatever its type: that of operators whose identity changes no number. A boolean becomes a number.
+fn keeps(f: &Value, y: &Value) -> bool {
+    let is_number = |y: &Value| matches!(y.type_number().abs(), proto::types::SHORT..=proto::types::FLOAT);
+    match y {
+        _ if prims::is_glyph(f, "^") => true,
+        Value::Table(_) | Value::Dict(_) => ["+", "*", "|", "&"].iter().any(|name| prims::is_glyph(f, name)),
+        y => is_number(y) && ["+", "*", "|", "&"].iter().any(|name| prims::is_glyph(f, name)),
     }
 }
 

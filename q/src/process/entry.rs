@@ -237,13 +237,7 @@ pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QE
             if written.starts_with(CONTEXT_PROBE) {
                 return context_probe(context, arguments.first());
             }
-            let is_outermost = context.text.is_empty();
-            let head = run_text(context, written)?;
-            // The text gave the function; it is no level of the call stack below it.
-            if is_outermost {
-                context.text.clear();
-            }
-            head
+            run_text(context, written)?
         }
         _ => head,
     };

@@ -500,11 +500,13 @@ pub(crate) fn parse(context: &mut Context, x: Value) -> Result {
         return Ok(Value::list(vec![prims::keyword(b"system").ok_or_else(type_error)?, Value::chars(command)]));
     }
     // `parse` is a level of the call stack of its own.
-    tree_of(text).map_err(|error| error.place(0).leave(b"", text, 0).leave_native("(.q.parse)\n"))
+    tree_of(text, context.host.namespace())
+        .map_err(|error| error.place(0).leave(b"", text, 0).leave_native("(.q.parse)\n"))
 }
 
-fn tree_of(text: &[u8]) -> Result {
-    let program = crate::syntax::parse::program(text, Sym::NULL)?;
+/// The parse tree of a text, whose lambdas belong to the namespace `space`.
+fn tree_of(text: &[u8], space: Sym) -> Result {
+    let program = crate::syntax::parse::program_in(text, Sym::NULL, space)?;
     match &program.code.body[..] {
         [one] => from_node(one),
         many => {

@@ -1,8 +1,8 @@
 //! Lambdas: created from text, compiled on first use.
 
-use crate::runtime::error::QError;
+use crate::runtime::error::{Origin, QError};
 use crate::syntax::ast::Code;
-use crate::syntax::compiled::Compiled;
+use crate::syntax::compiled::{Compiled, Definition};
 use crate::syntax::parse;
 use columns::table::function::{Function, Lambda};
 use columns::table::{Sym, Value};
@@ -20,4 +20,18 @@ pub fn lambda(source: &[u8], namespace: Sym) -> Value {
 pub fn code(lambda: &Lambda) -> Result<&Code, QError> {
     let compiled = lambda.code.downcast_ref::<Compiled>().ok_or(QError::named("type"))?;
     compiled.code.get_or_init(|| parse::lambda_code(&lambda.source, lambda.namespace)).as_ref().map_err(QError::clone)
+}
+
+/// Where the lambda was defined, if by `name:{…}`.
+pub(crate) fn definition(lambda: &Lambda) -> Option<&Definition> {
+    lambda.code.downcast_ref::<Compiled>()?.definition.get()
+}
+
+/// Records the definition of a lambda; the first one counts. `from` is the line of a script.
+pub(crate) fn define(lambda: &Lambda, name: Sym, from: Option<Origin>) {
+    let Some(compiled) = lambda.code.downcast_ref::<Compiled>() else { return };
+    compiled.definition.get_or_init(|| {
+        let column = code(lambda).map_or(0, |code| code.start);
+        Definition { name, origin: from.map(|from| Origin { column, ..from }) }
+    });
 }

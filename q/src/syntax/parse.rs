@@ -269,7 +269,13 @@ impl<'a> Parser<'a> {
         let at = self.position();
         match self.peek() {
             Token::Glyph(":") if !matches!(self.peek_after(), Token::Open(b'[') | Token::Iterator(_)) => {
+                // Behind an iterator, as in `x,/::y`, it gives its operand: nothing is returned from a function.
+                let is_behind = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+                let is_behind = is_behind.is_some_and(|before| matches!(before.token, Token::Iterator(_)));
                 self.advance();
+                if is_behind && !self.at_end() {
+                    return self.expression();
+                }
                 if self.at_end() {
                     return Ok(Node::new(at, Kind::Const(prims::glyph(":"))));
                 }

@@ -40,6 +40,12 @@ impl Amend<'_> {
 pub(crate) fn deep(context: &mut Context, x: Value, path: &[Value], change: &Amend) -> Result<Value, QError> {
     context.enter()?;
     let Some((first, rest)) = path.split_first() else { return change.apply(context, x) };
+    // As when a list is read, chars count as bytes: the tables of a lexer have a place for each.
+    if let (Value::Vector(_), Some(text)) = (&x, first.as_text()) {
+        let at: Vec<i64> = text.iter().map(|c| i64::from(*c)).collect();
+        let at = if first.is_scalar() { Value::Long(at.first().copied().unwrap_or(0)) } else { Value::longs(at) };
+        return deep(context, x, &[&[at][..], rest].concat(), change);
+    }
     match first {
         Value::Null => {
             let count = match &x {

@@ -401,8 +401,8 @@ pub(crate) fn ungroup(context: &mut Context, x: Value) -> Result {
 pub(crate) fn tables(context: &mut Context, x: Value) -> Result {
     let space = match &x {
         Value::Sym(s) if text(*s) == b"." => Sym::NULL,
-        Value::Sym(s) => *s,
-        _ => Sym::NULL,
+        Value::Sym(s) if !s.is_null() => *s,
+        _ => context.host.namespace(),
     };
     let mut found = Vec::new();
     let held = match context.host.global(space) {

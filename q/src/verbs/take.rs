@@ -9,8 +9,9 @@ use crate::verbs::index;
 use crate::verbs::on_disk::held;
 use crate::verbs::shape::long;
 use columns::kernel::blocks;
+use columns::sys::shared::Held;
 use columns::table::symbol::text;
-use columns::table::{Attr, Items, Table, Value, Vector};
+use columns::table::{Attr, Dict, Items, Table, Value, Vector};
 
 /// `x#y`.
 pub(crate) fn take(context: &mut Context, x: Value, y: Value) -> Result {
@@ -114,7 +115,13 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
 
 /// Items of a list. Those of a general list become a vector or a table where they can.
 fn part(y: &Value, from: usize, to: usize) -> Value {
-    narrowed(y.cut(from, to))
+    match y.cut(from, to) {
+        Value::Dict(d) if d.keyed().is_none() => {
+            let (keys, values) = (narrowed(d.keys.clone()), narrowed(d.values.clone()));
+            Value::Dict(Held::new(Dict { sorted: d.sorted, keys, values }))
+        }
+        kept => narrowed(kept),
+    }
 }
 
 fn narrowed(y: Value) -> Value {

@@ -25,12 +25,9 @@ pub(crate) fn levels(context: &Context, at: u32) -> Vec<Place> {
         places.push(match &level.code {
             RunningCode::Lambda { lambda, name } => {
                 let start = lambda::code(lambda).map_or(0, |code| code.start);
-                let name = match traced_name(context, lambda, *name, depth) {
-                    // A handler is called by the process: `.z.pg`.
-                    unknown if unknown.is_empty() && depth == 0 => handler_of(context, lambda),
-                    known => known,
-                };
-                let origin = columns::table::symbol::find(&name).and_then(|name| context.host.origin(name));
+                let name = traced_name(context, lambda, *name, depth);
+                let by_name = || context.host.origin(columns::table::symbol::find(&name)?);
+                let origin = lambda::definition(lambda).map_or_else(by_name, |definition| definition.origin.clone());
                 Place { name, text: lambda.source.to_vec(), at: at.saturating_sub(start), origin }.shown()
             }
             RunningCode::Text { text, origin } => {
@@ -52,7 +49,11 @@ pub(crate) fn traced_name(context: &Context, lambda: &Lambda, called: Sym, depth
     let (mut lambda, mut called, mut marks) = (lambda, called, 0);
     for around in (0..=depth).rev() {
         let known = !called.is_null() && text(called) != b".z.s";
-        let name = if known { called } else { name_of(context, lambda) };
+        let name = match lambda::definition(lambda) {
+            Some(definition) => definition.name,
+            None if known => called,
+            None => name_of(context, lambda),
+        };
         if !name.is_null() {
             return [text(name), &vec![b'@'; marks]].concat();
         }
@@ -64,14 +65,6 @@ pub(crate) fn traced_name(context: &Context, lambda: &Lambda, called: Sym, depth
         (lambda, called, marks) = (outer, *name, marks + 1);
     }
     Vec::new()
-}
-
-/// The handler in `.z` that holds a lambda.
-fn handler_of(context: &Context, lambda: &Lambda) -> Vec<u8> {
-    let space = columns::table::symbol::find(b".z").unwrap_or(Sym::NULL);
-    let is_it = |name: &Sym| matches!(context.host.global(*name), Some(Value::Func(f)) if matches!(&*f, Function::Lambda(l) if Arc::ptr_eq(&l.code, &lambda.code)));
-    let names = context.host.names(space).into_iter().filter_map(|short| qualify(short, space).ok());
-    names.filter(|name| !name.is_null()).find(is_it).map(|name| text(name).to_vec()).unwrap_or_default()
 }
 
 /// The root global that holds a lambda.

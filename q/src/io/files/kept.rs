@@ -203,7 +203,8 @@ pub(crate) fn save(context: &mut Context, x: Value) -> Result {
     }
     let file = path(context, &x)?;
     let (name, ending) = stem(&file)?;
-    let value = context.global(name)?;
+    let full = context.named(name)?;
+    let value = context.global(full)?;
     // The functions that turn a table into text, by extension.
     let kinds = context.global(crate::syntax::prims::name(".h.tx"))?;
     let ending = intern(&ending).map_err(QError::from)?;
@@ -231,7 +232,8 @@ pub(crate) fn load_file(context: &mut Context, file: &Path) -> Result {
     let (name, _) = stem(file)?;
     let value = get(context, file)?;
     context.host.makes_code(Made::Value(&value))?;
-    context.set_global(name, value)?;
+    let full = context.named(name)?;
+    context.set_global(full, value)?;
     Ok(Value::Sym(name))
 }
 
@@ -242,7 +244,8 @@ pub(crate) fn rsave(context: &mut Context, x: Value) -> Result {
     }
     let file = path(context, &x)?;
     let (name, _) = stem(&file)?;
-    let value = context.global(name)?;
+    let full = context.named(name)?;
+    let value = context.global(full)?;
     set(context, &file.join(""), &value, &Manner::Usual)?;
     file_symbol(&x, b"/")
 }
