@@ -567,8 +567,8 @@ impl Host for QueryHost<'_> {
         [clients, self.scope.handles.peers()].concat()
     }
 
-    fn stack_of(&self, pid: u32) -> Result<Vec<u8>, QError> {
-        call_stack::ask(pid)
+    fn stack_of(&self, pid: u32, pace: &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, QError> {
+        call_stack::ask(pid, pace)
     }
 
     fn waiting_bytes(&self) -> Vec<(i32, i64)> {

@@ -242,14 +242,6 @@ pub(crate) fn assign(context: &mut Context, name: Sym, value: Value) -> Result<(
         let changed = with_part(context, held, &parts, value)?;
         return assign(context, holder, limits::made(changed)?);
     }
-    // `.a.b` is the item b of `.a`, which has none if it is no namespace and no dictionary.
-    if let Some(stem) = written.iter().rposition(|byte| *byte == b'.').and_then(|dot| written.get(..dot))
-        && let Some(around) = columns::table::symbol::find(stem).filter(|around| !around.is_null())
-        && context.host.global(around).is_some_and(|held| matches!(held, Value::Vector(_)) || held.is_atom())
-    {
-        let stem = stem.escape_ascii();
-        return Err(QError::with("type", format!("{stem} is no dictionary and has no items by name")));
-    }
     // k text may assign a word of q, and any text `use`; a client would change them for everyone.
     let is_word = || written == b"use" || !written.starts_with(b".") && prims::keyword(written).is_some();
     if context.host.caller().remote && is_word() {

@@ -6,7 +6,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::Evaluate;
-use columns::table::function::Lambda;
+use columns::table::function::{Function, Lambda};
 use columns::table::{Items, Value, Vector, symbol};
 
 /// Position of a level that is no code.
@@ -30,17 +30,27 @@ fn as_value(places: &[Place], trap: &Value) -> Value {
     Value::list(places.iter().enumerate().map(row).collect())
 }
 
+/// Whether a lambda is the owner's: of a start-up file or a script.
+fn is_owners(of: &Lambda) -> bool {
+    lambda::definition(of).is_some_and(|definition| definition.origin.is_some())
+        || lambda::code(of).is_ok_and(|code| code.is_owners)
+}
+
+fn holds(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|found| found == part)
+}
+
 /// Returns the backtrace of an error, followed by the trap and the source text of the message.
-fn way(context: &Context, error: &QError, trap: &str) -> Vec<Place> {
+fn way(context: &Context, error: &QError, trap: &str, handler: &Value) -> Vec<Place> {
     let error = error.clone().locate(|name| context.host.origin(symbol::find(name)?));
     let plain = |text: Vec<u8>, at| Place { name: Vec::new(), text, at, origin: None };
     let mut places = error.trace().to_vec();
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
     let mut levels = crate::verbs::trace::levels(context, context.at);
     let traps = context.frames.last().and_then(|level| level.lambda());
-    // The owner's function that traps an error reads its own stack.
-    let is_of_script = |of: &Lambda| lambda::definition(of).is_some_and(|definition| definition.origin.is_some());
-    let is_owners = traps.is_some_and(|of| is_of_script(of) || lambda::code(of).is_ok_and(|code| code.is_owners));
+    // A function of the owner that calls the trap, with a handler of the owner's, reads its own stack. One that applies what a client gave it does not.
+    let is_owners = traps.is_some_and(|of| is_owners(of) && holds(&of.source, trap.as_bytes()))
+        && matches!(handler, Value::Func(f) if matches!(&**f, Function::Lambda(of) if is_owners(of)));
     if context.host.caller().remote && !is_owners {
         // A remote caller sees its own message and what that calls, but no paths, and where handlers are set only the message.
         let has_handler = HANDLERS.iter().any(|name| context.host.global(prims::name(name)).is_some());
@@ -60,7 +70,7 @@ fn trapped(context: &mut Context, mut a: Vec<Value>, trap: &str, spread: bool) -
         if context.is_ended_by(&error) {
             return Err(error);
         }
-        let places = way(context, &error, trap);
+        let places = way(context, &error, trap, &handler);
         let function = symbol::find(trap.as_bytes()).and_then(|name| context.global(name).ok()).unwrap_or(Value::Null);
         context.call2(&handler, Value::chars(error.name.into_owned()), as_value(&places, &function))
     })

@@ -305,7 +305,8 @@ impl Context<'_> {
             && let full = globals::named(self, name)?
             && full != name
         {
-            let target = Node { kind: Kind::Name(full), ..assign.target.clone() };
+            self.host.makes_code(Made::Other)?;
+            let target = Node { kind: Kind::Global(full), ..assign.target.clone() };
             return self.assign(&Assign { target, ..assign.clone() }, frame);
         }
         let value = self.node(&assign.value, frame)?;

@@ -7,7 +7,9 @@ use crate::runtime::values::{Result, type_error};
 use crate::syntax::prims;
 use crate::verbs::trace;
 use columns::sys::snapshot;
-use columns::table::{Items, Table, Value, symbol};
+use columns::table::{Items, Table, Value, Vector, symbol};
+
+const NAMES: [&str; 6] = ["name", "file", "line", "col", "text", "pos"];
 
 /// Longest text of a level; longer ones are cut.
 const MAX_TEXT_BYTES: usize = 64 << 10;
@@ -39,7 +41,7 @@ fn table(places: &[Place]) -> Value {
     let text = |text: &[u8]| Value::chars(text.get(..MAX_TEXT_BYTES).unwrap_or(text));
     let column = |cell: &dyn Fn(&Place) -> Value| Items::List(places.iter().map(cell).collect()).into();
     let longs = |cell: &dyn Fn(&Place) -> i64| Items::Long(places.iter().map(cell).collect::<Vec<_>>().into()).into();
-    let names = ["name", "file", "line", "col", "text", "pos"].map(prims::name).to_vec();
+    let names = NAMES.map(prims::name).to_vec();
     let columns = vec![
         column(&|place| text(&place.name)),
         column(&|place| text(place.origin.as_ref().map_or(&[], |origin| &origin.file))),
@@ -68,8 +70,28 @@ pub(crate) fn of_process(context: &mut Context, pid: &Value) -> Result {
     let own = i64::from(std::process::id());
     let number = u32::try_from(number).ok().filter(|number| *number > 0 && i64::from(*number) != own);
     let number = number.ok_or_else(|| QError::with("domain", "the number of another process"))?;
-    match context.host.stack_of(number)? {
-        stack if stack.is_empty() => Ok(table(&[])),
-        stack => wire::from_message(&stack),
+    // Two processes that ask one another both get an answer.
+    let waiting: &Context = context;
+    let pace = || {
+        offer(waiting);
+        waiting.check()
+    };
+    let stack = waiting.host.stack_of(number, &pace)?;
+    if stack.is_empty() {
+        return Ok(table(&[]));
     }
+    let stack = wire::from_message(&stack).ok().filter(is_stack);
+    stack.ok_or_else(|| QError::with("binary mismatch", format!("process {number} answers with something else")))
+}
+
+/// Whether a value has the columns and types of [`table`].
+fn is_stack(value: &Value) -> bool {
+    let Value::Table(t) = value else { return false };
+    let is_text = |cell: &Value| cell.as_text().is_some();
+    let fits = |(at, column): (usize, &Vector)| match (at, &column.items) {
+        (0 | 1 | 4, Items::List(cells)) => cells.iter().all(is_text),
+        (2 | 3 | 5, Items::Long(_)) => true,
+        _ => false,
+    };
+    t.names == NAMES.map(prims::name) && t.columns.iter().enumerate().all(fits)
 }

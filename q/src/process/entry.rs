@@ -8,6 +8,7 @@ use crate::runtime::error::{Origin, QError};
 use crate::runtime::frame::Frame;
 use crate::runtime::host::Host;
 use crate::runtime::limits::{Limits, settled};
+use crate::runtime::locked;
 use crate::syntax::ast::Kind;
 use crate::syntax::{lex, parse, prims};
 use crate::verbs::above::Evaluate;
@@ -106,6 +107,14 @@ fn run_line(context: &mut Context, text: &[u8]) -> Result<(Value, bool), QError>
 
 /// [`run_line`] of a script, whose place `origin` is.
 pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Origin>) -> Result<(Value, bool), QError> {
+    // Text of a script that is being loaded may be locked; nobody else can hide code.
+    if locked::is_locked(text) && context.host.loading_from().is_none() {
+        return Err(QError::with("parse", "no text begins with this character").place(0).leave(
+            b"",
+            locked::unmarked(text),
+            0,
+        ));
+    }
     let is_outermost = context.text.is_empty() && context.frames.is_empty();
     let result = if is_outermost {
         context.text = text.to_vec();

@@ -439,9 +439,9 @@ impl Host for Session {
         self.door.as_ref().map(|door| door.tls_settings()).unwrap_or_default()
     }
 
-    fn stack_of(&self, pid: u32) -> Result<Vec<u8>, QError> {
+    fn stack_of(&self, pid: u32, pace: &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, QError> {
         match self.stacks {
-            Some(stacks) => stacks(pid),
+            Some(stacks) => stacks(pid, pace),
             None => Err(QError::with("access", "this process reads no call stack of another")),
         }
     }

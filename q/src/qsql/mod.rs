@@ -87,20 +87,20 @@ fn within<T>(
 /// Runs a query.
 pub(crate) fn template(context: &mut Context, query: &Query, frame: &mut Frame) -> Walk<Value> {
     let from = splayed::from(context, query, frame)?;
-    // `..t` is the root's t, whatever the namespace.
-    let space = context.host.namespace();
+    // `..t` is the root's t, whatever the namespace; the names in the phrases are of the namespace.
     if let Value::Sym(name) = &from
-        && space != Sym::NULL
         && columns::table::symbol::text(*name).starts_with(b"..")
     {
         let root = context.named(*name)?;
-        context.host.set_namespace(Sym::NULL)?;
-        let result = over(context, query, Value::Sym(root), frame);
-        context.host.set_namespace(space)?;
-        return Ok(match result? {
-            Value::Sym(changed) if changed == root => from,
-            result => result,
-        });
+        let held = context.global(root)?;
+        let result = over(context, query, held, frame)?;
+        return match query.verb {
+            Verb::Select | Verb::Exec => Ok(result),
+            Verb::Update | Verb::Delete => {
+                context.set_global(root, result)?;
+                Ok(from)
+            }
+        };
     }
     let found = match &from {
         Value::Sym(name) => Value::Sym(tables::located(context, *name)?),

@@ -5,13 +5,14 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::frame::{Flow, Frame};
 use crate::runtime::host::Made;
-use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
+use crate::runtime::{limits, locked};
 use crate::syntax::ast::{Assign, Kind, Node, Query, Verb};
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::function;
+use crate::verbs::tables::unique_names;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Value, Vector};
 
@@ -474,28 +475,34 @@ pub(crate) fn reval(context: &mut Context, x: Value) -> Result {
 
 /// Tree of a table literal, `(flip;(!;names;(enlist;…)))`; for a keyed table one each for keys and values.
 fn table_tree(keys: &[(Option<Sym>, Node)], columns: &[(Option<Sym>, Node)], keyed_only: bool) -> Result {
-    let side = |fields: &[(Option<Sym>, Node)], table: bool| -> Result {
-        let mut names = Vec::with_capacity(fields.len());
+    let given = |(name, node): &(Option<Sym>, Node)| {
+        name.or_else(|| crate::syntax::resolve::column_name(node)).unwrap_or(prims::name("x"))
+    };
+    let names = unique_names(keys.iter().chain(columns).map(given))?;
+    let (key_names, column_names) = names.split_at(keys.len().min(names.len()));
+    let side = |names: &[Sym], fields: &[(Option<Sym>, Node)], table: bool| -> Result {
         let mut trees = vec![prims::glyph("enlist")];
-        for (name, node) in fields {
-            names.push(name.or_else(|| crate::syntax::resolve::column_name(node)).unwrap_or(prims::name("x")));
+        for (_, node) in fields {
             trees.push(from_node(node)?);
         }
-        let names = Value::list(vec![Value::symbols(names)]);
+        let names = Value::list(vec![Value::symbols(names.to_vec())]);
         let dict = Value::list(vec![prims::glyph("!"), names, Value::list(trees)]);
         Ok(if table { Value::list(vec![prims::glyph("+:"), dict]) } else { dict })
     };
     if keyed_only {
-        return side(keys, false);
+        return side(key_names, keys, false);
     }
-    let values = side(columns, true)?;
-    if keys.is_empty() { Ok(values) } else { Ok(Value::list(vec![prims::glyph("!"), side(keys, true)?, values])) }
+    let values = side(column_names, columns, true)?;
+    match keys.is_empty() {
+        true => Ok(values),
+        false => Ok(Value::list(vec![prims::glyph("!"), side(key_names, keys, true)?, values])),
+    }
 }
 
 /// `parse x`: returns the parse tree of text.
 pub(crate) fn parse(context: &mut Context, x: Value) -> Result {
     context.host.makes_code(Made::Other)?;
-    let text = x.as_text().ok_or_else(type_error)?;
+    let text = locked::unmarked(x.as_text().ok_or_else(type_error)?);
     if let Some(command) = text.strip_prefix(b"\\") {
         return Ok(Value::list(vec![prims::keyword(b"system").ok_or_else(type_error)?, Value::chars(command)]));
     }

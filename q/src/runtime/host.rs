@@ -343,8 +343,8 @@ pub trait Host {
     /// Returns the call stack of another process of this user, serialised as a message; empty if that process evaluates nothing.
     ///
     /// # Errors
-    /// Those of the layer that owns the sockets; `access` in a process without one.
-    fn stack_of(&self, _pid: u32) -> Result<Vec<u8>, QError> {
+    /// Those of `pace`, which is called while the other process is waited for, and of the layer that owns the sockets; `access` in a process without one.
+    fn stack_of(&self, _pid: u32, _pace: &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, QError> {
         Err(QError::with("access", "this process reads no call stack of another"))
     }
 
@@ -567,8 +567,12 @@ macro_rules! reads_of_host {
             self.host.tls_settings()
         }
 
-        fn stack_of(&self, pid: u32) -> std::result::Result<Vec<u8>, QError> {
-            self.host.stack_of(pid)
+        fn stack_of(
+            &self,
+            pid: u32,
+            pace: &dyn Fn() -> std::result::Result<(), QError>,
+        ) -> std::result::Result<Vec<u8>, QError> {
+            self.host.stack_of(pid, pace)
         }
 
         fn open_handles(&self) -> Vec<i32> {

@@ -13,3 +13,8 @@ pub(crate) fn is_locked(text: &[u8]) -> bool {
 pub(crate) fn shown(text: &[u8]) -> &[u8] {
     if is_locked(text) { b"locked" } else { text }
 }
+
+/// The text without the mark.
+pub(crate) fn unmarked(text: &[u8]) -> &[u8] {
+    text.strip_prefix(MARK).unwrap_or(text)
+}

@@ -1,6 +1,7 @@
 //! Lambdas: created from text, compiled on first use.
 
 use crate::runtime::error::{Origin, QError};
+use crate::runtime::locked;
 use crate::syntax::ast::Code;
 use crate::syntax::compiled::{Compiled, Definition};
 use crate::syntax::parse;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 
 /// Makes a lambda from its text; it is compiled when first applied.
 pub fn lambda(source: &[u8], namespace: Sym) -> Value {
+    // Only scripts are locked, no function that arrives as a value.
+    let source = locked::unmarked(source);
     Value::func(Function::Lambda(Lambda { source: source.into(), namespace, code: Arc::new(Compiled::default()) }))
 }
 

@@ -333,10 +333,6 @@ impl<'a> Parser<'a> {
             }
             return Ok(Node::new(at, Kind::Apply(Box::new(verb.node), vec![Some(left.node), Some(right)])));
         }
-        // Outside a template `from` is no name, so that a mistyped `selec a from t` says where it goes wrong.
-        if matches!(&left.node.kind, Kind::Name(name) if columns::table::symbol::text(*name) == b"from") && !self.is_k {
-            return Err(QError::signal("from").place(left.node.at));
-        }
         let right = self.expression()?;
         if self.ends_open(&right) || left.infix && self.is_k_verb(&right) {
             return Ok(Node::new(at, Kind::Compose(Box::new(left.node), Box::new(right))));

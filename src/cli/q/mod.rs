@@ -31,7 +31,7 @@ As in kdb+, a session with a port or open handles continues after the \
 With FILE: it is loaded first, ARGUMENTS are .z.x; if it cannot \
                         be read or fails, the error is shown as in q and the session continues;
 without a terminal \
-                        the process exits with 1. With an address: input is evaluated by that process;
+                        the process exits with 1, unless it has a port or open handles. With an address: input is evaluated by that process;
 \\help, \\c \
                         and \\P are about this console, and of the options only -q, -c and -P have a meaning.
 \\help \

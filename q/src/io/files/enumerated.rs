@@ -13,6 +13,9 @@ use proto::{View, types};
 
 type Held<T> = Result<T, QError>;
 
+/// Most enumerations in one object: each of them changes the value around it.
+const MAX_ENUMERATIONS: usize = 4096;
+
 /// An enumeration in an object: its place, its domain, and the positions of its items.
 struct Found {
     path: Vec<i64>,
@@ -57,6 +60,9 @@ impl<'a> Rewriter<'a, '_, '_> {
         self.context.enter()?;
         let Some(kind) = self.rest.first().copied() else { return Ok(None) };
         match kind.cast_signed() {
+            20..=76 if self.found.len() >= MAX_ENUMERATIONS => {
+                Err(QError::with("limit", format!("more than {MAX_ENUMERATIONS} enumerations in one file")))
+            }
             20..=76 => Ok(self.enumeration()),
             types::TABLE => {
                 // Attribute, then the dictionary of names and columns.

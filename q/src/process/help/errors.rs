@@ -1,7 +1,8 @@
 //! Names of errors, with what usually causes each: `\help NAME`.
 
 /// Errors of the language and of the process. The error of an unknown variable is the variable's name.
-pub(crate) const ERRORS: [(&str, &str); 51] = [
+pub(crate) const ERRORS: [(&str, &str); 53] = [
+    ("No such process", "there is no process with this number: .Q.prf0"),
     (
         "access",
         "the caller lacks the right (files, commands, handles, a role, a function), or user or password are wrong",
@@ -10,6 +11,7 @@ pub(crate) const ERRORS: [(&str, &str); 51] = [
     ("bad meta data in file", "a compressed file is damaged"),
     ("badmsg", "the other side sent bytes that are no message"),
     ("badtail", "a log ends within a message, or the file is no log; -11!(-2;file) counts the whole messages"),
+    ("binary mismatch", "the process is no elastick of this user, so that its call stack cannot be read: .Q.prf0"),
     ("cast", "a symbol is not in the domain of the enumeration, or the type has no such name: `nosuch$1"),
     ("char", "the text contains a zero byte"),
     ("close", "the other side closed the connection"),

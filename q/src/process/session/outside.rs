@@ -31,7 +31,7 @@ pub trait Door: Send + Sync {
 }
 
 /// Returns the call stack of a process, see [`crate::Host::stack_of`].
-pub type StackReader = fn(u32) -> Result<Vec<u8>, QError>;
+pub type StackReader = fn(u32, &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, QError>;
 
 /// How a session was started: its command line.
 #[derive(Clone, Debug, Default)]
