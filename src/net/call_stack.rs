@@ -120,6 +120,9 @@ pub fn ask(pid: u32, pace: &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, Q
         Some(&STACK) => Ok(answer.split_off(1)),
         Some(&IDLE) if answer.len() == 1 => Ok(Vec::new()),
         Some(&LATE) if answer.len() == 1 => Err(late()),
+        None if !Path::new(&format!("/proc/{pid}")).exists() => {
+            Err(QError::with("No such process", format!("process {pid} has ended")))
+        }
         _ => Err(mismatch("answers with something else, or belongs to another user")),
     }
 }

@@ -46,8 +46,12 @@ pub fn is_wanted() -> bool {
 
 /// Answers the request with the stack that `made` returns; nothing happens if another evaluation has answered it.
 pub fn answer(made: impl FnOnce() -> Vec<u8>) {
-    let asked = request().take();
-    WANTED.store(false, Ordering::Relaxed);
+    let asked = {
+        let mut request = request();
+        // Under the lock: a later request must not lose its flag.
+        WANTED.store(false, Ordering::Relaxed);
+        request.take()
+    };
     if let Some(asked) = asked {
         // The asker may have given up.
         let _ = asked.try_send(made());
@@ -68,8 +72,11 @@ pub enum Found {
 pub fn ask(timeout: Duration) -> Found {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (asked, answered) = mpsc::sync_channel(1);
-    *request() = Some(asked);
-    WANTED.store(true, Ordering::Relaxed);
+    {
+        let mut request = request();
+        *request = Some(asked);
+        WANTED.store(true, Ordering::Relaxed);
+    }
     let by = Instant::now() + timeout;
     let found = loop {
         match answered.recv_timeout(PAUSE) {

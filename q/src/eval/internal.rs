@@ -88,6 +88,10 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
         });
     }
     let (holder, origin) = match crate::syntax::lambda::definition(l) {
+        // A remote caller sees no path that the host does not show.
+        Some(definition) if context.host.caller().remote => {
+            (Some(definition.name), context.host.origin(definition.name))
+        }
         Some(definition) => (Some(definition.name), definition.origin.clone()),
         None => {
             let holder = crate::verbs::trace::holder_of(context, l)?;

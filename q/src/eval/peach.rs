@@ -4,8 +4,9 @@
 use crate::io::environment::may_send;
 use crate::runtime::console::Console;
 use crate::runtime::context::Context;
+use crate::runtime::delegated::reads_of_host;
 use crate::runtime::error::{Origin, QError};
-use crate::runtime::host::{Caller, Host, NEEDS_OWNER, Setting, Threads, reads_of_host};
+use crate::runtime::host::{Caller, Host, NEEDS_OWNER, Setting, Threads};
 use crate::runtime::limits::Allowance;
 use crate::runtime::threads;
 use crate::runtime::values::Result;

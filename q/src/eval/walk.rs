@@ -189,7 +189,10 @@ impl Context<'_> {
             }
             Kind::View(name, source) => {
                 let view = crate::eval::views::view(Arc::clone(source), Sym::NULL)?;
-                // The name may be a keyword, as in kdb+'s own `sp.q`; the keyword keeps its meaning.
+                // The owner may define a view whose name is a keyword, as kdb+'s own `sp.q` does. In text the keyword keeps its meaning.
+                if self.host.caller().remote && prims::keyword(text(*name)).is_some() {
+                    return Err(QError::named("assign").into());
+                }
                 self.host.assign(*name, view)?;
                 Ok(Value::Null)
             }
@@ -299,8 +302,23 @@ impl Context<'_> {
         }
     }
 
+    /// The indices of an assignment, evaluated from the right.
+    fn path(&mut self, assign: &Assign, frame: &mut Frame) -> Walk<Vec<Value>> {
+        let mut path = Vec::with_capacity(assign.indices.len());
+        for index in assign.indices.iter().rev() {
+            path.push(match index {
+                // An elided value is every item, as an elided index.
+                Some(node) => Some(self.node(node, frame)?).filter(|index| !is_elided(index)).unwrap_or(Value::Null),
+                None => Value::Null,
+            });
+        }
+        path.reverse();
+        Ok(path)
+    }
+
     fn assign(&mut self, assign: &Assign, frame: &mut Frame) -> Walk {
         self.enter()?;
+        snapshot::offer(self);
         if let Kind::Name(name) = assign.target.kind
             && let full = globals::named(self, name)?
             && full != name
@@ -316,11 +334,7 @@ impl Context<'_> {
         if assign.through.is_none() && assign.indices.is_empty() {
             self.store(&assign.target, value.clone(), frame)?;
             self.was_assigned(&assign.target, &[])?;
-            if let (Kind::Const(Value::Func(f)), Kind::Global(name)) = (&assign.value.kind, &assign.target.kind)
-                && let Function::Lambda(lambda) = &**f
-            {
-                lambda::define(lambda, *name, self.host.loading_from());
-            }
+            define(self, assign);
             return Ok(value);
         }
         // Fast path for `x+:1` on atoms, common in loops.
@@ -333,15 +347,7 @@ impl Context<'_> {
             *old = new.clone();
             return Ok(new);
         }
-        let mut path = Vec::with_capacity(assign.indices.len());
-        for index in assign.indices.iter().rev() {
-            path.push(match index {
-                // An elided value is every item, as an elided index.
-                Some(node) => Some(self.node(node, frame)?).filter(|index| !is_elided(index)).unwrap_or(Value::Null),
-                None => Value::Null,
-            });
-        }
-        path.reverse();
+        let path = self.path(assign, frame)?;
         if let Some(result) = self.appended_in_place(assign, &path, &value, frame) {
             let result = result?;
             self.was_assigned(&assign.target, &path)?;
@@ -360,7 +366,7 @@ impl Context<'_> {
         let is_hidden = self.is_hidden(&assign.target, shared.as_ref());
         let old = match shared.map_or_else(|| self.take(&assign.target, frame), Ok) {
             Ok(old) => old,
-            // An undefined global starts from the operator's identity.
+            // An undefined global is the value itself, or starts from the operator's identity.
             Err(undefined) => {
                 let is_global = matches!(assign.target.kind, Kind::Global(_) | Kind::Name(_));
                 let through = assign.through.as_ref().filter(|_| path.is_empty() && is_global);
@@ -526,14 +532,13 @@ impl Context<'_> {
     }
 }
 
-/// Whether `x op: y` of an undefined x is y as it is, whatever its type: that of operators whose identity changes no number. A boolean becomes a number.
+/// Whether `x op: y` of an undefined x is y itself, so that x has its type: for `^`, and for `+`, `*`, `|` and `&` of numbers, tables and dictionaries. A boolean is
+/// counted instead, from the operator's identity.
 fn keeps(f: &Value, y: &Value) -> bool {
-    let is_number = |y: &Value| matches!(y.type_number().abs(), proto::types::SHORT..=proto::types::FLOAT);
-    match y {
-        _ if prims::is_glyph(f, "^") => true,
-        Value::Table(_) | Value::Dict(_) => ["+", "*", "|", "&"].iter().any(|name| prims::is_glyph(f, name)),
-        y => is_number(y) && ["+", "*", "|", "&"].iter().any(|name| prims::is_glyph(f, name)),
-    }
+    let is_one_of = |names: &[&str]| names.iter().any(|name| prims::is_glyph(f, name));
+    let is_number = matches!(y.type_number().abs(), proto::types::SHORT..=proto::types::FLOAT);
+    is_one_of(&["^"])
+        || is_one_of(&["+", "*", "|", "&"]) && (is_number || matches!(y, Value::Table(_) | Value::Dict(_)))
 }
 
 /// Whether an application that the owner has written acts with the owner's rights: its name or number is in the text, not a value that a
@@ -576,4 +581,13 @@ fn columns_of(context: &Context, fields: Vec<(Sym, Value)>, rows: usize) -> Resu
         columns.push(column);
     }
     Ok(Value::table(Table::new(names, columns)))
+}
+
+/// Records where a lambda is defined: `name:{…}`.
+fn define(context: &Context, assign: &Assign) {
+    if let (Kind::Const(Value::Func(f)), Kind::Global(name)) = (&assign.value.kind, &assign.target.kind)
+        && let Function::Lambda(lambda) = &**f
+    {
+        lambda::define(lambda, *name, context.host.loading_from());
+    }
 }

@@ -59,7 +59,7 @@ fn table(places: &[Place]) -> Value {
 /// # Errors
 /// `access` for a client without the right to run system commands; `domain` for this process; those of [`crate::Host::stack_of`].
 pub(crate) fn of_process(context: &mut Context, pid: &Value) -> Result {
-    let (true, Some(number)) = (pid.is_scalar(), pid.as_long()) else { return Err(type_error()) };
+    let (Value::Int(_) | Value::Long(_), Some(number)) = (pid, pid.as_long()) else { return Err(type_error()) };
     let caller = context.host.caller();
     if !caller.may_use_system() {
         return Err(QError::with(

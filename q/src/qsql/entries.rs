@@ -39,13 +39,12 @@ pub(super) fn over_record(
     from: &Value,
     frame: &mut Frame,
 ) -> Walk<Option<Value>> {
-    let (held, space) = match from {
+    let held = match from {
         Value::Sym(name) => match context.host.global(*name) {
-            // `` ![`.lib;();0b;(enlist`f)!enlist 1] `` assigns .lib.f.
-            None if query.verb == Verb::Update => (context.namespace(*name), Some(*name)),
-            held => (held, None),
+            None => return over_namespace(context, query, *name, frame),
+            held => held,
         },
-        other => (Some(other.clone()), None),
+        other => Some(other.clone()),
     };
     let Some(Value::Dict(d)) = held else { return Ok(None) };
     let Some(keys) = d.keys.as_symbols() else { return Ok(None) };
@@ -64,12 +63,8 @@ pub(super) fn over_record(
         return Ok(Some(Value::Dict(d)));
     }
     let mut keys = keys.to_vec();
-    let cell = |v: &Value| match Value::collapse(vec![v.clone()]).into_vector() {
-        Some(column) => Ok(column),
-        None if space.is_some() => Ok(Items::List(vec![v.clone()].into()).into()),
-        None => Err(QError::named("type")),
-    };
-    let table = Arc::new(Table::new(keys.clone(), values.iter().map(cell).collect::<Result<_, _>>()?));
+    let cells = values.iter().map(|v| Value::collapse(vec![v.clone()]).into_vector().ok_or(QError::named("type")));
+    let table = Arc::new(Table::new(keys.clone(), cells.collect::<Result<_, _>>()?));
     let cut = keys.iter().copied().zip(values.iter().cloned()).collect();
     context.scopes.push(Scope { table, rows: Some(Arc::new(vec![0])), cut });
     let results: Walk<Vec<Value>> = query.columns.iter().map(|(_, node)| context.node(node, frame)).collect();
@@ -83,13 +78,6 @@ pub(super) fn over_record(
                 Value::dict(Value::symbols(names(columns)?), Value::collapse(results))
             }
         }));
-    }
-    if let Some(space) = space {
-        let within = if text(space) == b"." { Sym::NULL } else { space };
-        for (name, value) in names(&query.columns)?.into_iter().zip(results) {
-            context.set_global(qualify(name, within)?, value)?;
-        }
-        return Ok(Some(from.clone()));
     }
     for (name, value) in names(&query.columns)?.into_iter().zip(results) {
         match crate::runtime::limits::place(&keys, name)?.and_then(|at| values.get_mut(at)) {
@@ -106,6 +94,29 @@ pub(super) fn over_record(
         return Ok(Some(from.clone()));
     }
     Ok(Some(result))
+}
+
+/// `` ![`.lib;();0b;(enlist`f)!enlist 1] `` assigns .lib.f, and returns the namespace's name. `None` for anything else.
+fn over_namespace(context: &mut Context, query: &Query, space: Sym, frame: &mut Frame) -> Walk<Option<Value>> {
+    let is_plain = query.verb == Verb::Update && query.filters.is_empty() && query.by.is_none();
+    let names = names(&query.columns)?;
+    let Some(Value::Dict(members)) = context.namespace(space).filter(|_| is_plain && !space.is_null()) else {
+        return Ok(None);
+    };
+    let (Some(keys), false) = (members.keys.as_symbols(), names.contains(&Sym::NULL)) else { return Ok(None) };
+    // Names in expressions are the namespace's.
+    let values = members.values.items();
+    let cells = values.iter().map(|value| Items::List(vec![value.clone()].into()).into()).collect();
+    let table = Arc::new(Table::new(keys.to_vec(), cells));
+    let cut = keys.iter().copied().zip(values).collect();
+    context.scopes.push(Scope { table, rows: Some(Arc::new(vec![0])), cut });
+    let results: Walk<Vec<Value>> = query.columns.iter().map(|(_, node)| context.node(node, frame)).collect();
+    context.scopes.pop();
+    let within = if text(space) == b"." { Sym::NULL } else { space };
+    for (name, value) in names.into_iter().zip(results?) {
+        context.set_global(qualify(name, within)?, value)?;
+    }
+    Ok(Some(Value::Sym(space)))
 }
 
 /// Runs a query on the entries of a dictionary. The result is a dictionary, of atoms if the entries were atoms.

@@ -3,6 +3,7 @@
 pub(crate) mod author;
 pub(crate) mod console;
 pub(crate) mod context;
+pub(crate) mod delegated;
 pub mod error;
 pub(crate) mod footprint;
 pub(crate) mod frame;

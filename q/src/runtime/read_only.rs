@@ -1,8 +1,9 @@
 //! The host as `reval` sees it.
 
 use crate::runtime::console::Console;
+use crate::runtime::delegated::reads_of_host;
 use crate::runtime::error::{Origin, QError};
-use crate::runtime::host::{Caller, Host, Setting, Threads, reads_of_host};
+use crate::runtime::host::{Caller, Host, Setting, Threads};
 use columns::sys::shared::Shared;
 use columns::table::{Sym, Value, symbol};
 

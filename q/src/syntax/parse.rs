@@ -265,30 +265,37 @@ impl<'a> Parser<'a> {
         bounded(node?)
     }
 
+    /// `:x` and `'x`, which return and signal.
+    fn prefixed(&mut self) -> Result<Option<Node>, QError> {
+        let at = self.position();
+        let is_return = match self.peek() {
+            Token::Glyph(":") => !matches!(self.peek_after(), Token::Open(b'[') | Token::Iterator(_)),
+            _ => false,
+        };
+        let is_signal =
+            matches!(self.peek(), Token::Iterator(Iterator::Each)) && !matches!(self.peek_after(), Token::Open(b'['));
+        if !is_return && !is_signal {
+            return Ok(None);
+        }
+        // Behind an iterator, as in `x,/::y`, the colon gives its operand: nothing is returned from a function.
+        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        let is_behind = before.is_some_and(|before| matches!(before.token, Token::Iterator(_)));
+        self.advance();
+        if self.at_end() {
+            return Ok(Some(Node::new(at, Kind::Const(prims::glyph(if is_return { ":" } else { "'" })))));
+        }
+        let value = self.expression()?;
+        Ok(Some(match is_return {
+            true if is_behind => value,
+            true => Node::new(at, Kind::Return(Box::new(value))),
+            false => Node::new(at, Kind::Signal(Box::new(value))),
+        }))
+    }
+
     fn one_expression(&mut self) -> Result<Node, QError> {
         let at = self.position();
-        match self.peek() {
-            Token::Glyph(":") if !matches!(self.peek_after(), Token::Open(b'[') | Token::Iterator(_)) => {
-                // Behind an iterator, as in `x,/::y`, it gives its operand: nothing is returned from a function.
-                let is_behind = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
-                let is_behind = is_behind.is_some_and(|before| matches!(before.token, Token::Iterator(_)));
-                self.advance();
-                if is_behind && !self.at_end() {
-                    return self.expression();
-                }
-                if self.at_end() {
-                    return Ok(Node::new(at, Kind::Const(prims::glyph(":"))));
-                }
-                return Ok(Node::new(at, Kind::Return(Box::new(self.expression()?))));
-            }
-            Token::Iterator(Iterator::Each) if !matches!(self.peek_after(), Token::Open(b'[')) => {
-                self.advance();
-                if self.at_end() {
-                    return Ok(Node::new(at, Kind::Const(prims::glyph("'"))));
-                }
-                return Ok(Node::new(at, Kind::Signal(Box::new(self.expression()?))));
-            }
-            _ => {}
+        if let Some(node) = self.prefixed()? {
+            return Ok(node);
         }
         let left = self.term()?;
         if self.at_end() {

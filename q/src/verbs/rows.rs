@@ -138,7 +138,7 @@ pub(crate) fn row_table(t: &Table, row: &Value) -> std::result::Result<Table, QE
         Some(Items::List(l)) => one_row || l.first().is_some_and(|v| !v.is_scalar()),
         _ => false,
     };
-    // One text in a list is a column of one row also beside atoms, as in (`a;enlist"text"); a list of texts in a list is an item. Beside a dictionary,
+    // One vector in a list is a column of one row also beside atoms, as in (`a;enlist"text"); one general list in a list is an item. Beside a dictionary,
     // which is no column, nothing is: in TorQ's table of log files a row has a dictionary, and a list of one table's name or of several.
     let may_be_column = !one_row || !values.iter().any(|v| matches!(v, Value::Dict(_)));
     let holds_one_vector = |v: &Value| v.count() == 1 && !v.at(0).is_scalar() && v.at(0).type_number() != types::LIST;

@@ -226,11 +226,7 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
             let are_parted = x.attr == Attr::Parted && y.attr == Attr::Parted;
             room_to_join(&x.items, &y.items)?;
             let joined: Value = Vector { attr: Attr::None, items: x.items.join(&y.items) }.into();
-            // Since version 4.1 of kdb+ parted lists that share no item, but perhaps where they meet, make one.
-            match are_parted {
-                true => crate::verbs::attributes::set_attribute(b"p", joined.clone()).unwrap_or(joined),
-                false => joined,
-            }
+            if are_parted { still_parted(joined)? } else { joined }
         }
         (Value::Vector(x), y) if y.is_atom() => {
             let y = y.to_items();
@@ -256,6 +252,14 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
             Value::collapse(all)
         }
     })
+}
+
+/// Two parted lists joined: since version 4.1 of kdb+ it is parted if they share no item, but perhaps where they meet.
+fn still_parted(joined: Value) -> Result {
+    match crate::verbs::attributes::set_attribute(b"p", joined.clone()) {
+        Err(error) if *error.name == *b"u-fail" => Ok(joined),
+        parted => parted,
+    }
 }
 
 /// Whether a record has the key columns of a keyed table.

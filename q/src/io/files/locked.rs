@@ -1,18 +1,18 @@
 //! Locked scripts, `file.q_`: a line with the format's name, then the script, packed with gzip. Only elastick reads them.
 
-use super::{gzip, path, refused, write};
+use super::{path, refused, write};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::values::Result;
 use crate::syntax::prims;
 use columns::table::Value;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 const HEAD: &[u8] = b"elastick locked script 1\n";
 
-/// Longest script that is unpacked.
-const MAX_BYTES: u64 = 64 << 20;
+/// Longest script.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// `\_ file.q`: writes `file.q_`, whose functions are shown as `locked` once it is loaded. Returns the path.
 ///
@@ -24,10 +24,14 @@ pub(crate) fn lock(context: &mut Context, name: &[u8]) -> Result {
         return Err(QError::with("domain", "a locked script is made of a script whose name ends in .q"));
     }
     let text = std::fs::read(&script).map_err(|error| refused(&script, &error))?;
-    let packed = gzip::gz(context, Value::list(vec![Value::Long(9), Value::chars(text)]))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(QError::with("limit", format!("a locked script has at most {MAX_BYTES} bytes")));
+    }
+    let mut packed = flate2::write::GzEncoder::new(HEAD.to_vec(), flate2::Compression::best());
+    let packed = packed.write_all(&text).and_then(|()| packed.finish()).map_err(|error| refused(&script, &error))?;
     let target = [name, b"_"].concat();
     let written = path(context, &Value::chars(&target[..]))?;
-    write(context, &written, &[HEAD, packed.as_text().unwrap_or_default()].concat())?;
+    write(context, &written, &packed)?;
     Ok(Value::Sym(prims::name(&format!(":{}", String::from_utf8_lossy(&target)))))
 }
 
@@ -40,9 +44,11 @@ pub(crate) fn unpacked(path: &Path, bytes: Vec<u8>) -> std::io::Result<Vec<u8>> 
         return Ok(bytes);
     };
     let mut text = Vec::new();
-    flate2::read::GzDecoder::new(packed).take(MAX_BYTES + 1).read_to_end(&mut text)?;
-    match text.len() as u64 > MAX_BYTES {
-        true => Err(std::io::Error::other("the locked script is too long")),
-        false => Ok(text),
+    let mut decoder = flate2::bufread::GzDecoder::new(packed).take(MAX_BYTES + 1);
+    decoder.read_to_end(&mut text)?;
+    match (text.len() as u64 > MAX_BYTES, decoder.into_inner().into_inner().is_empty()) {
+        (true, _) => Err(std::io::Error::other("the locked script is too long")),
+        (_, false) => Err(std::io::Error::other("something follows the locked script")),
+        _ => Ok(text),
     }
 }
