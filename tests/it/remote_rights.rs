@@ -254,7 +254,7 @@ fn with_blocked_writes_nothing_is_assigned_or_written() {
         "a::v+1",
     ] {
         assert_eq!(refused(&mut of_node, text), "noupdate", "{text}");
-        assert_eq!(refused(&mut of_session, text), "noupdate", "{text}");
+        assert!(refused(&mut of_session, text).starts_with("noupdate"), "{text}");
     }
     for text in [
         format!("({file})set 1"),

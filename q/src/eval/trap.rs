@@ -48,9 +48,15 @@ fn way(context: &Context, error: &QError, trap: &str, handler: &Value) -> Vec<Pl
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
     let mut levels = crate::verbs::trace::levels(context, context.at);
     let traps = context.frames.last().and_then(|level| level.lambda());
-    // A function of the owner that calls the trap, with a handler of the owner's, reads its own stack. One that applies what a client gave it does not.
-    let is_owners = traps.is_some_and(|of| is_owners(of) && holds(&of.source, trap.as_bytes()))
-        && matches!(handler, Value::Func(f) if matches!(&**f, Function::Lambda(of) if is_owners(of)));
+    // A function of the owner that calls the trap, with a handler of the owner's or of its own text, reads its own stack. One that applies what a client gave
+    // it does not.
+    let is_owners = match (traps, handler) {
+        (Some(of), Value::Func(f)) if is_owners(of) && holds(&of.source, trap.as_bytes()) => match &**f {
+            Function::Lambda(handler) => is_owners(handler) || holds(&of.source, &handler.source),
+            _ => false,
+        },
+        _ => false,
+    };
     if context.host.caller().remote && !is_owners {
         // A remote caller sees its own message and what that calls, but no paths, and where handlers are set only the message.
         let has_handler = HANDLERS.iter().any(|name| context.host.global(prims::name(name)).is_some());
