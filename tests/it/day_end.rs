@@ -168,7 +168,8 @@ fn the_write_down_of_r_q_saves_empties_and_goes_on() {
     let program = "seen:()\n\
         .u.end:{t:tables`.;t@:where `g=attr each t@\\:`sym;seen::seen,count trade;.Q.hdpf[`::1;`:hdb;x;`sym];@[;`sym;`g#]each t;\
         seen::seen,count each(trade;select from trade;get` sv`:hdb,(`$string x),`trade`)}\n";
-    std::fs::write(&file, program).expect("written");
+    let hdb = format!("(hsym`$\"{}\")", files.path().join("hdb").display());
+    std::fs::write(&file, program.replace("`:hdb", &hdb)).expect("written");
     let tick = Tick::start("day-end-hdpf-tick", &[]);
     let (_node, port) = node(&tick, "n1", &file, &["--memory", "256MiB"], files.path());
     let (mut feed, mut client) = with_seven_trades(&tick, port);
