@@ -1,7 +1,7 @@
 //! Call stacks between the processes of one user on one machine: `.Q.prf0`.
 //!
-//! Every process that evaluates q listens on a Unix socket without a file, named by its process number. Both ends check who the other is: the stack of
-//! a process is for its own user and for root, who may read its memory anyway, and only the process that was named may answer.
+//! Every process that evaluates q listens on a Unix socket without a file, named by its process number. A process answers only its own user and root, who
+//! could read its memory anyway. The process that asks accepts an answer only from the process whose number it was given.
 
 use crate::q::QError;
 use crate::sys::snapshot::{self, Found};
@@ -97,8 +97,8 @@ fn read(mut stream: &UnixStream, pace: &dyn Fn() -> Result<(), QError>) -> Resul
 /// Returns the call stack of a process as a message of kdb+'s wire format; empty if the process evaluates nothing. `pace` is called while it waits.
 ///
 /// # Errors
-/// `No such process`; `binary mismatch` if it is no elastick process of this user; `timeout` if it did not reach a point where its stack can be read; those of
-/// `pace`.
+/// `No such process` if there is none with this number; `binary mismatch` if it is no elastick process or belongs to another user; `timeout` if the primitive
+/// that it runs, such as a sort, does not end in time; the errors of `pace`, such as `stop` at the caller's deadline.
 pub fn ask(pid: u32, pace: &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, QError> {
     let mismatch = |why: &str| QError::with("binary mismatch", format!("process {pid} {why}"));
     let late = || QError::with("timeout", format!("process {pid} waits, or what it runs takes long"));

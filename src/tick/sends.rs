@@ -40,7 +40,7 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map(|(conn, _)| *conn)
     }
 
-    /// Returns the `\c`, `\P` and `\d` of a connection; the defaults if it is not open.
+    /// Returns what a client has set on this connection with `\c`, `\P` and `\d`; kdb+'s defaults for a connection that is closed.
     pub fn settings_of(&self, handle: i32) -> ClientSettings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map_or_else(Default::default, |open| open.1)
     }

@@ -35,7 +35,7 @@ fn a_process_reads_the_call_stack_of_another() {
     assert_eq!(ask(&mut watcher, "all(2#st`file)like\"*/s.q\""), Value::Bool(true));
     assert_eq!(ask(&mut watcher, "st[`text]0"), Value::chars("{i:0;while[x;i+:1];i}"));
     assert_eq!(ask(&mut watcher, "last st`text"), Value::chars("f 1b"));
-    // The number is that of a call: where f calls g.
+    // `pos` of the level of f is the position of g in its text: where f calls g.
     assert_eq!(ask(&mut watcher, "st[`text;1]st[`pos]1"), Value::Char(b'g'));
 
     // A process without the right to run system commands, a process that is no elastick, and one that is gone.

@@ -95,7 +95,7 @@ fn lambda_parts(context: &mut Context, l: &Lambda) -> Result {
         Some(definition) => (Some(definition.name), definition.origin.clone()),
         None => {
             let holder = crate::verbs::trace::holder_of(context, l)?;
-            // A lambda without a name that a script evaluates stands in that script.
+            // `value {x+1}` in a line of a script: no global holds the lambda, so its file and line are those of the line.
             (holder, holder.map_or_else(|| context.host.loading_from(), |name| context.host.origin(name)))
         }
     };

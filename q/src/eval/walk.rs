@@ -302,7 +302,7 @@ impl Context<'_> {
         }
     }
 
-    /// The indices of an assignment, evaluated from the right.
+    /// The values of i and j in `x[i;j]:y`. As in all of q, the last one is evaluated first.
     fn path(&mut self, assign: &Assign, frame: &mut Frame) -> Walk<Vec<Value>> {
         let mut path = Vec::with_capacity(assign.indices.len());
         for index in assign.indices.iter().rev() {

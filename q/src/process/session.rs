@@ -103,7 +103,7 @@ impl Session {
         self.output = Some(output);
     }
 
-    /// Lets `-37!` read the call stacks of other processes.
+    /// Sets the function with which `-37!` and `.Q.prf0` read the call stack of another process; without it they are `'access`.
     pub fn set_stacks(&mut self, stacks: StackReader) {
         self.stacks = Some(stacks);
     }

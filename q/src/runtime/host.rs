@@ -343,7 +343,8 @@ pub trait Host {
     /// Returns the call stack of another process of this user, serialised as a message; empty if that process evaluates nothing.
     ///
     /// # Errors
-    /// Those of `pace`, which is called while the other process is waited for, and of the layer that owns the sockets; `access` in a process without one.
+    /// `access` in a process that opens no sockets; those of the connection to the other process; those of `pace`, which is called every few milliseconds during the
+    /// wait and checks the caller's time limit.
     fn stack_of(&self, _pid: u32, _pace: &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, QError> {
         Err(QError::with("access", "this process reads no call stack of another"))
     }

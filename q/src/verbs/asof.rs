@@ -131,7 +131,7 @@ fn by_symbol(
     }
 }
 
-/// Items of the last columns of both tables in a form that is compared fast.
+/// The time columns of both tables of an as-of join, converted to one type so that they are compared fast.
 enum Times {
     Longs(Vec<i64>, Vec<i64>),
     Floats(Vec<f64>, Vec<f64>),

@@ -262,7 +262,7 @@ fn still_parted(joined: Value) -> Result {
     }
 }
 
-/// Whether a record has the key columns of a keyed table.
+/// Whether a dictionary, such as `` `k`v!(1;2) ``, has an entry for every key column of a keyed table.
 fn is_key_of(record: &Dict, table: &Dict) -> bool {
     match (record.keyed(), table.keyed(), record.keys.as_symbols()) {
         (None, Some((keys, _)), Some(names)) => keys.names.iter().all(|name| names.contains(name)),

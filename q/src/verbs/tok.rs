@@ -243,7 +243,7 @@ fn parse_temporal(t: i8, text: &[u8]) -> Option<Value> {
             if t == types::TIMESTAMP { Value::Timestamp(ns) } else { Value::Datetime(ns as f64 / DAY_NS as f64) }
         }
         types::MONTH => {
-            // A year has four digits before a dot: `1.5` in a file of prices is no month.
+            // `"M"$"2024.05"` is a month, `"M"$"1.5"` is null: with a dot the year needs four digits. Else prices in a text file would be months.
             if text.iter().position(|c| *c == b'.').is_some_and(|dot| dot < 4) {
                 return None;
             }

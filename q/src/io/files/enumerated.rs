@@ -1,5 +1,7 @@
-//! Enumerations within an object in one file, as kdb+ stores them: a type from 20 to 76, the name of the domain, a byte for the attribute, a
-//! 32-bit count, and positions of 64 bits, or of 32 in files of releases before 3.6. Neither is on the wire, where symbols stand for them.
+//! Reads enumerated columns of a table that kdb+ has saved as one file: `` `:t set ([]s:`sym$`a`b) ``.
+//!
+//! An enumeration is stored as a type byte from 20 to 76, the name of the domain with a zero byte, a byte for the attribute, a 32-bit count, and one index into the
+//! domain for each item: 64 bits wide, or 32 in files of releases before 3.6. IPC has no such form: it sends symbols.
 //!
 //! The layout follows from the published sizes of such files: 30 bytes for an empty table of one column, and one position for each row.
 
