@@ -87,3 +87,12 @@ fn a_handler_that_traps_an_error_reads_its_own_stack() {
     assert_eq!(levels[1..3], ["  [2]  bad 1", "  [1]  (.Q.trp)"], "{stack}");
     assert!(levels[3].starts_with("  [0]  ") && levels[3].contains("s.q:1: .z.pg:{.Q.trp["), "{stack}");
 }
+
+#[test]
+fn a_function_that_mentions_a_trap_gives_a_client_no_stack_of_a_handler() {
+    let script = "apply:{h:{[e;b].Q.sbt b};s:\".Q.trp\";x . y}\n.z.pg:{secret:1;value x}\n";
+    let (_files, _process, port) = serving("mentioned", script);
+    let stack = ask(&mut connect(port), "apply[.Q.trp;({1+x};`a;{[e;b].Q.sbt b})]");
+    let stack = String::from_utf8_lossy(stack.as_text().expect("a text")).into_owned();
+    assert!(!stack.contains("secret"), "{stack}");
+}

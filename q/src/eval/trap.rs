@@ -6,6 +6,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::{lambda, prims};
 use crate::verbs::above::Evaluate;
+use crate::verbs::trace::is_within;
 use columns::table::function::{Function, Lambda};
 use columns::table::{Items, Value, Vector, symbol};
 
@@ -36,8 +37,10 @@ fn is_owners(of: &Lambda) -> bool {
         || lambda::code(of).is_ok_and(|code| code.is_owners)
 }
 
-fn holds(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|found| found == part)
+/// Whether the text of a lambda names `word` at a position of its evaluation.
+fn is_at(of: &Lambda, at: u32, word: &str) -> bool {
+    let start = lambda::code(of).map_or(0, |code| code.start);
+    of.source.get(at.saturating_sub(start) as usize..).is_some_and(|rest| rest.starts_with(word.as_bytes()))
 }
 
 /// Returns the backtrace of an error, followed by the trap and the source text of the message.
@@ -48,11 +51,11 @@ fn way(context: &Context, error: &QError, trap: &str, handler: &Value) -> Vec<Pl
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
     let mut levels = crate::verbs::trace::levels(context, context.at);
     let traps = context.frames.last().and_then(|level| level.lambda());
-    // A function of the owner that calls the trap, with a handler of the owner's or of its own text, reads its own stack. One that applies what a client gave
-    // it does not.
+    // Code of the owner that calls the trap by name, with a handler of the owner's or of its own text, reads its own stack. Code that applies what a client
+    // gave it does not.
     let is_owners = match (traps, handler) {
-        (Some(of), Value::Func(f)) if is_owners(of) && holds(&of.source, trap.as_bytes()) => match &**f {
-            Function::Lambda(handler) => is_owners(handler) || holds(&of.source, &handler.source),
+        (Some(of), Value::Func(f)) if is_owners(of) && is_at(of, context.at, trap) => match &**f {
+            Function::Lambda(handler) => is_owners(handler) || is_within(&of.source, &handler.source),
             _ => false,
         },
         _ => false,

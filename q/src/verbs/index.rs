@@ -279,12 +279,15 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
     }
 }
 
-/// Symbols are sought among symbols and chars among chars, as by `?`.
+/// Symbols are sought among symbols and chars among chars, as by `?`; the atoms of a general list too.
 ///
 /// # Errors
 /// `'type` if keys and index are of different types and one of them is symbols or chars.
 fn same_kind(keys: &Vector, i: &Value) -> Result<(), QError> {
     let sought = match i {
+        Value::Vector(Vector { items: Items::List(items), .. }) if !matches!(keys.items, Items::List(_)) => {
+            return items.iter().filter(|item| item.is_atom()).try_for_each(|atom| same_kind(keys, atom));
+        }
         Value::Vector(v) => v.items.plain().type_number(),
         atom if atom.is_atom() => -atom.clone().plain().type_number(),
         _ => return Ok(()),

@@ -77,7 +77,7 @@ fn name_of(context: &Context, lambda: &Lambda) -> Sym {
 }
 
 /// Whether the text of a lambda occurs in that of another.
-fn is_within(outer: &[u8], inner: &[u8]) -> bool {
+pub(crate) fn is_within(outer: &[u8], inner: &[u8]) -> bool {
     !inner.is_empty() && outer.len() > inner.len() && outer.windows(inner.len()).any(|part| part == inner)
 }
 
