@@ -84,6 +84,8 @@ struct Lexer<'a> {
     heads: Vec<bool>,
     /// Where the last such list ended: no left operand of a minus.
     head_end: usize,
+    /// Whether a line has ended within brackets since the last token: in k that separates, as a semicolon does.
+    line_ended: bool,
 }
 
 /// Returns the tokens of `text`, ending with [`Token::End`].
@@ -106,7 +108,7 @@ pub fn pieces(text: &[u8]) -> Result<Vec<Placed>, QError> {
 fn read(text: &[u8], language: Language, checks_numbers: bool) -> Result<Vec<Placed>, QError> {
     let first = language.mark().len();
     let (out, heads) = (Vec::new(), Vec::new());
-    let mut lexer = Lexer { text, at: first, first, language, checks_numbers, out, heads, head_end: 0 };
+    let mut lexer = Lexer { text, at: first, first, language, checks_numbers, out, heads, head_end: 0, line_ended: false };
     while lexer.step()? {
         limits::pace()?;
     }
@@ -191,6 +193,12 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, token: Token, start: usize, spaced: bool) {
+        let separates = std::mem::take(&mut self.line_ended)
+            && !matches!(token, Token::Close(_) | Token::Semicolon)
+            && !matches!(self.out.last().map(|p| &p.token), Some(Token::Open(_) | Token::Semicolon));
+        if separates {
+            self.out.push(Placed { token: Token::Semicolon, start, end: start, spaced: true });
+        }
         self.out.push(Placed { token, start, end: self.at, spaced });
     }
 
@@ -203,7 +211,10 @@ impl Lexer<'_> {
             return Ok(false);
         }
         match c {
-            c if c.is_ascii_whitespace() => self.at += 1,
+            c if c.is_ascii_whitespace() => {
+                self.line_ended |= c == b'\n' && self.language == Language::K && !self.heads.is_empty();
+                self.at += 1;
+            }
             // A no-break space, common in text copied from a web page.
             0xc2 if self.peek(1) == 0xa0 => self.at += 2,
             b'/' if spaced => {

@@ -41,24 +41,17 @@ fn without_mark(text: &[u8]) -> &[u8] {
 }
 
 /// As [`expressions`]; those of a file in another language than q, whose extension is a letter such as `.k` or `.p`, are marked with it,
-/// except system commands. Those of a locked script, `.q_`, are marked as such, except commands and lines of another language.
+/// and those of a locked script, `.q_`, as such. System commands stay as they are, and so do lines that name a language of their own: `q)x:1`.
 pub fn expressions_of(file: &std::path::Path, text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut out = expressions(text);
-    let extension = file.extension().map(|extension| extension.as_encoded_bytes());
-    if let Some([letter @ b'a'..=b'z']) = extension
-        && *letter != b'q'
-    {
-        for (_, expression) in &mut out {
-            if !expression.starts_with(b"\\") {
-                expression.splice(..0, [*letter, b')']);
-            }
-        }
-    }
-    if extension == Some(b"q_") {
-        for (_, expression) in &mut out {
-            if !matches!(expression[..], [b'\\', ..] | [b'a'..=b'z', b')', ..]) {
-                expression.splice(..0, locked::MARK.iter().copied());
-            }
+    let mark = match file.extension().map(|extension| extension.as_encoded_bytes()) {
+        Some([letter @ b'a'..=b'z']) if *letter != b'q' => vec![*letter, b')'],
+        Some(b"q_") => locked::MARK.to_vec(),
+        _ => return out,
+    };
+    for (_, expression) in &mut out {
+        if !matches!(expression[..], [b'\\', ..] | [b'a'..=b'z', b')', ..]) {
+            expression.splice(..0, mark.iter().copied());
         }
     }
     out
@@ -167,5 +160,13 @@ mod tests {
     #[test]
     fn a_block_of_comment_is_left_out() {
         assert_eq!(joined(&["1", "/", "2", "\\", "3"]), ["1", "3"]);
+    }
+
+    #[test]
+    fn a_line_of_a_k_script_may_name_its_own_language() {
+        let file = std::path::Path::new("a.k");
+        let marked = expressions_of(file, b"a:1\n\\d .s\nq)b:2\ns)select 1\nz) x");
+        let texts: Vec<Vec<u8>> = marked.into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, [&b"k)a:1"[..], b"\\d .s", b"q)b:2", b"s)select 1", b"z) x"]);
     }
 }

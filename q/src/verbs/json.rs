@@ -186,7 +186,8 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> Done {
         Value::Vector(Vector { items: Items::Char(c), .. }) => quoted(c, out),
         Value::Sym(s) | Value::Enum(_, s) => quoted(text(*s), out),
         Value::Link(..) => write(context, &x.clone().plain(), out)?,
-        Value::Byte(_) | Value::Short(_) | Value::Int(_) | Value::Long(_) | Value::Real(_) | Value::Float(_) => {
+        Value::Byte(b) => quoted(format!("{b:02x}").as_bytes(), out),
+        Value::Short(_) | Value::Int(_) | Value::Long(_) | Value::Real(_) | Value::Float(_) => {
             out.extend_from_slice(&number(x, context.host.console().precision));
         }
         Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_) | Value::Month(_) => {
@@ -225,7 +226,6 @@ fn write(context: &mut Context, x: &Value, out: &mut Vec<u8>) -> Done {
 /// A number's digits. Nulls become `null`; infinities become words, as in q, although JSON has none.
 fn number(x: &Value, precision: u8) -> Vec<u8> {
     match x {
-        Value::Byte(b) => return b.to_string().into_bytes(),
         Value::Real(f) if f.is_infinite() => {}
         Value::Float(f) if f.is_infinite() => {}
         _ if format::is_blank(x) => return b"null".to_vec(),

@@ -3,12 +3,16 @@
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::seeds;
+use crate::runtime::time::DAY_NS;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::enums;
 use columns::kernel::blocks;
 use columns::table::symbol::intern;
 use columns::table::{Element, Items, Raw, Sym, Value, Vector};
+
+/// Days of the years 2000 to 2003.
+const FOUR_YEARS_DAYS: i64 = 1461;
 
 /// `rand x`: one draw.
 pub(crate) fn rand(context: &mut Context, x: Value) -> Result {
@@ -47,7 +51,10 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
             Ok(y.gather(&rows))
         }
         Value::Float(f) => Ok(Value::floats(blocks::numbers(0..size, |_| rng.f64() * f))),
-        Value::Datetime(f) => Ok(Items::Datetime(blocks::numbers(0..size, |_| rng.f64() * f)).into()),
+        Value::Datetime(f) => {
+            let most = if *f == 0.0 { FOUR_YEARS_DAYS as f64 } else { *f };
+            Ok(Items::Datetime(blocks::numbers(0..size, |_| rng.f64() * most)).into())
+        }
         Value::Real(f) => Ok(Items::Real(blocks::numbers(0..size, |_| rng.f32() * f)).into()),
         Value::Bool(_) => Ok(Value::bools(blocks::numbers(0..size, |_| u8::from(rng.bool())))),
         Value::Sym(s) => {
@@ -59,10 +66,12 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
             if wide > 8 {
                 return Err(QError::named("length"));
             }
+            // The names are numbers of base 16, so that a deal of names is a deal of numbers.
+            let drawn = indices(rng, deal, size, 1usize << (4 * wide))?;
             let mut names: Vec<Sym> = Vec::with_capacity(size);
-            for _ in 0..size {
+            for number in drawn {
                 crate::runtime::limits::pace()?;
-                let name: Vec<u8> = (0..wide).map(|_| b'a' + rng.u8(0..16)).collect();
+                let name: Vec<u8> = (0..wide).map(|place| b'a' + ((number >> (4 * place)) & 15) as u8).collect();
                 names.push(intern(&name).map_err(QError::from)?);
             }
             Ok(Value::symbols(names))
@@ -73,10 +82,13 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
         }))),
         atom => {
             let items = atom.to_items();
-            let most = atom.as_long().ok_or_else(type_error)?;
+            let most = match (atom.as_long().ok_or_else(type_error)?, of_zero(atom)) {
+                (0, Some(most)) => most,
+                (most, _) => most,
+            };
             if deal {
                 let rows = indices(rng, true, size, usize::try_from(most).unwrap_or(0))?;
-                return Ok(Value::longs(rows));
+                return Ok(Items::from_longs(items.type_number(), rows).into());
             }
             if most == 0 {
                 return Ok(Items::from_longs(items.type_number(), blocks::numbers(0..size, |_| rng.i64(..))).into());
@@ -92,6 +104,20 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
                 _ => i64::wrap(t, blocks::numbers(0..size, |_| rng.i64(0..most))).into(),
             })
         }
+    }
+}
+
+/// Number of values from which a zero of a temporal type draws: those of one day for a time of day, of 2000 to 2003 for a point in time.
+fn of_zero(atom: &Value) -> Option<i64> {
+    match atom {
+        Value::Minute(_) => Some(DAY_NS / 60_000_000_000),
+        Value::Second(_) => Some(DAY_NS / 1_000_000_000),
+        Value::Time(_) => Some(DAY_NS / 1_000_000),
+        Value::Timespan(_) => Some(DAY_NS),
+        Value::Date(_) => Some(FOUR_YEARS_DAYS),
+        Value::Month(_) => Some(4 * 12),
+        Value::Timestamp(_) => Some(FOUR_YEARS_DAYS * DAY_NS),
+        _ => None,
     }
 }
 

@@ -19,6 +19,9 @@ use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 use proto::types;
 
 pub(crate) fn distinct(_: &mut Context, x: Value) -> Result {
+    if x.is_atom() {
+        return Err(type_error());
+    }
     if x.is_scalar() {
         return Ok(x);
     }
