@@ -1,5 +1,6 @@
 //! Functions that evaluate (`value`, `.` and `@` with traps), forms of `?` and `!`, and `.Q` functions.
 
+use crate::eval::globals;
 use crate::runtime::console::Console;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -376,13 +377,16 @@ pub(crate) fn query(context: &mut Context, mut a: Vec<Value>) -> Result {
                 _ => crate::verbs::sets::find_in(context, x, y),
             }
         }
-        3 if matches!(a.first(), Some(Value::Table(_))) => {
-            let (z, y) = (a.remove(2), a.remove(1));
-            crate::qsql::tree::simple_exec(context, &a.remove(0), &y, &z)
-        }
         3 => {
             let (z, y) = (a.remove(2), a.remove(1));
-            crate::verbs::conditional::vector_conditional(context, &a.remove(0), &y, &z)
+            let x = match a.remove(0) {
+                Value::Sym(name) => context.global(globals::named(context, name)?)?,
+                given => given,
+            };
+            match x {
+                Value::Table(t) => crate::qsql::tree::simple_exec(context, t, &y, &z),
+                x => crate::verbs::conditional::vector_conditional(context, &x, &y, &z),
+            }
         }
         _ => crate::qsql::tree::select(context, a),
     }

@@ -14,7 +14,8 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::function;
 use crate::verbs::tables::unique_names;
 use columns::table::symbol::text;
-use columns::table::{Items, Sym, Value, Vector};
+use columns::table::{Items, Sym, Table, Value, Vector};
+use std::sync::Arc;
 
 /// Converts a parse tree to syntax: symbols are names, one-item lists are constants. A name stays [`Kind::Name`], because the
 /// tree is data.
@@ -298,10 +299,12 @@ pub(crate) fn select(context: &mut Context, arguments: Vec<Value>) -> Result {
     Ok(Value::dict(Value::symbols(vec![Sym::NULL]), values))
 }
 
-/// `?[t;rows;tree]`: evaluates the tree over these rows.
-pub(crate) fn simple_exec(context: &mut Context, t: &Value, rows: &Value, tree: &Value) -> Result {
-    let rows = crate::verbs::convert::rows(&rows.to_items()).ok_or_else(type_error)?;
-    let Value::Table(t) = t else { return Err(type_error()) };
+/// `?[t;rows;tree]`: evaluates the tree over these rows, or over all if `rows` is `::`.
+pub(crate) fn simple_exec(context: &mut Context, t: Arc<Table>, rows: &Value, tree: &Value) -> Result {
+    let from = match rows {
+        Value::Null => t,
+        rows => Arc::new(t.rows(&crate::verbs::convert::rows(&rows.to_items()).ok_or_else(type_error)?)),
+    };
     let query = Query {
         verb: Verb::Exec,
         distinct: false,
@@ -309,7 +312,7 @@ pub(crate) fn simple_exec(context: &mut Context, t: &Value, rows: &Value, tree: 
         order: None,
         columns: vec![(None, to_node(tree)?)],
         by: None,
-        from: Node::constant(Value::table(t.rows(&rows))),
+        from: Node::constant(Value::Table(from)),
         filters: Vec::new(),
     };
     run(context, |c, frame| qsql::template(c, &query, frame))
