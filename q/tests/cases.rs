@@ -1,5 +1,6 @@
 //! Data-driven q tests: `cases/*.q.test` hold expressions, each followed by the console output (`-> line`) or the name of the
-//! error (`!! name`). Lines that start with `#` are comments. Each file runs in one session.
+//! error (`!! name`). Lines that start with `#` are comments. Each file runs in one session. `()`, of which the console shows no line, is
+//! written as `-> ()`.
 //!
 //! All evaluation paths must show the same: without the VM, in sections of one and of few rows, on two threads, as messages, and
 //! on unaligned columns.
@@ -50,6 +51,10 @@ fn run(path: &Path, session: &mut Session, evaluate: &impl Fn(&mut Session, &Cas
         let result = evaluate(session, &case);
         let mut shown = session.take_printed();
         let error = match result {
+            Ok((value, true)) if value.is_nothing() => {
+                shown.extend(b"()");
+                None
+            }
             Ok((value, true)) => {
                 shown.extend(show(&value, &session.console()));
                 None

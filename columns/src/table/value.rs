@@ -233,6 +233,11 @@ impl Value {
         !matches!(self, Value::Vector(_) | Value::Dict(_) | Value::Table(_))
     }
 
+    /// Whether this is `()`, the general list without items.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Value::Vector(Vector { items: Items::List(items), .. }) if items.is_empty())
+    }
+
     /// q's `count`.
     pub fn count(&self) -> usize {
         match self {

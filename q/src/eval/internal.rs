@@ -11,7 +11,7 @@ use crate::syntax::ast::Kind;
 use crate::syntax::prims;
 use crate::verbs::above::Evaluate;
 use crate::verbs::amend::Amend;
-use crate::verbs::append::{is_nothing, upsert_value};
+use crate::verbs::append::upsert_value;
 use crate::verbs::format::one_line_at;
 use crate::verbs::function::{self, elided, type_of, valence};
 use crate::verbs::show::{MAX_CONSOLE, show};
@@ -338,7 +338,7 @@ fn amend_file(context: &mut Context, target: Value, path: &[Value], change: &Ame
     let assigns = path.is_empty() && change.function.is_none();
     let old = if assigns { Value::empty() } else { stored(context, &target, creates)? };
     let new = match change.value {
-        Some(rows) if appends && !is_nothing(&old) => upsert_value(context, old, rows, true)?,
+        Some(rows) if appends && !old.is_nothing() => upsert_value(context, old, rows, true)?,
         _ => amend::deep(context, old, path, change)?,
     };
     // A new value replaces the file, as `set` does.

@@ -59,7 +59,7 @@ pub(crate) fn apply(
             // A list of lists has an item for each pair: `matrix':indexes`.
             let is_nested = matches!(f, Value::Vector(Vector { items: Items::List(_), .. }));
             if valence(f) == 1 && arguments.is_empty() && !is_nested {
-                return peach(context, f, y);
+                return in_parallel(context, f, y);
             }
             let seed = arguments.pop();
             if !arguments.is_empty() {
@@ -291,7 +291,7 @@ fn fold(context: &mut Context, f: &Value, seed: Option<Value>, y: &Value, scan: 
     if let (None, false, Some(",")) = (&seed, scan, prims::name_of(f))
         && let Value::Vector(Vector { items: Items::List(items), .. }) = y
         && items.len() > 1
-        && items.iter().all(|item| matches!(item, Value::Table(_)) || crate::verbs::append::is_nothing(item))
+        && items.iter().all(|item| matches!(item, Value::Table(_)) || item.is_nothing())
         && items.iter().any(|item| matches!(item, Value::Table(_)))
     {
         return shape::raze(context, y.clone());
@@ -525,10 +525,19 @@ fn walk_data(context: &mut Context, data: &Value, mut arguments: Vec<Value>, sca
     }
 }
 
-/// `f peach x`, and `f':[x]` of a unary function.
+/// `f peach x`: as `f':[x]`, each prior if `f` is binary.
 pub(crate) fn peach(context: &mut Context, f: &Value, x: Value) -> Result<Value, QError> {
+    let is_derived = matches!(f, Value::Func(f) if matches!(**f, Function::Derived { .. }));
+    match matches!(f, Value::Func(_)) && !is_derived && valence(f) == 2 {
+        true => prior(context, f, None, &x),
+        false => in_parallel(context, f, x),
+    }
+}
+
+/// `f peach x` of a unary function.
+fn in_parallel(context: &mut Context, f: &Value, x: Value) -> Result<Value, QError> {
     if let Value::Dict(d) = &x {
-        let values = peach(context, f, d.values.clone())?;
+        let values = in_parallel(context, f, d.values.clone())?;
         return Ok(Value::dict(d.keys.clone(), values));
     }
     match by_processes(context, f, &x).or_else(|| by_threads(context, f, &x)) {

@@ -74,17 +74,12 @@ fn add(x: &mut Value, new: &Fitting, replace: bool) -> Done {
     }
 }
 
-/// The empty list: joined to a dictionary or a table it adds nothing.
-pub(crate) fn is_nothing(y: &Value) -> bool {
-    matches!(y, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
-}
-
 /// `x,:y`: a vector accepts only its own type, a table rows in any form.
 pub(crate) fn append_to(context: &mut Context, x: Value, y: Value) -> Result {
     match &x {
         // `x,:()` makes a list of an atom.
         atom if atom.is_atom() && y.count() > 0 => Err(QError::with("type", "items were appended to an atom")),
-        Value::Table(_) | Value::Dict(_) if is_nothing(&y) => Ok(x),
+        Value::Table(_) | Value::Dict(_) if y.is_nothing() => Ok(x),
         Value::Table(_) => upsert_value(context, x, &y, true),
         Value::Dict(d) if d.keyed().is_some() => upsert_value(context, x, &y, true),
         // The values keep their type.
@@ -155,7 +150,7 @@ pub fn extend(x: &mut Value, rows: &Value) -> Done {
 /// Whether [`in_place`] handles `x,:y`.
 fn grows_in_place(x: &Value, y: &Value) -> bool {
     match x {
-        Value::Table(_) | Value::Dict(_) if is_nothing(y) => false,
+        Value::Table(_) | Value::Dict(_) if y.is_nothing() => false,
         Value::Table(t) => !t.columns.is_empty(),
         Value::Dict(d) => !d.sorted && (d.keyed().is_some() || matches!(y, Value::Dict(y) if y.keyed().is_none())),
         Value::Vector(Vector { items: Items::List(l), .. }) => match y {
@@ -293,7 +288,7 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
             return Ok(Value::longs((before..after).collect()));
         }
         // A table of rows creates an undefined global, and replaces an empty list as `(),t` does.
-        held if held.as_ref().is_none_or(is_nothing) && has_rows(rows) => {
+        held if held.as_ref().is_none_or(Value::is_nothing) && has_rows(rows) => {
             context.set_global(name, rows.clone())?;
             return Ok(Value::longs((0..rows.count() as i64).collect()));
         }
@@ -344,7 +339,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
         {
             return Err(type_error());
         }
-        let new = if is_nothing(&old) { y } else { upsert_value(context, old, &y, true)? };
+        let new = if old.is_nothing() { y } else { upsert_value(context, old, &y, true)? };
         // The directory of a splayed table may also be named without its slash.
         let is_folder = matches!(context.stored_names(x.clone())?, Value::Vector(Vector { items: Items::Sym(_), .. }));
         let place = if is_folder { crate::runtime::paths::inside(name, Sym::NULL)? } else { name };
@@ -372,7 +367,7 @@ pub(crate) fn upsert(context: &mut Context, x: Value, y: Value) -> Result {
             Some(Value::Table(t)) if t.count() > 0 => widened(&t, &y)?,
             _ => None,
         };
-        if !(is_nothing(&y) && context.host.global(name).as_ref().is_some_and(has_rows)) {
+        if !(y.is_nothing() && context.host.global(name).as_ref().is_some_and(has_rows)) {
             append_global(context, name, wide.as_ref().unwrap_or(&y), true)?;
         }
         context.was_set(name, &[])?;
@@ -389,7 +384,7 @@ pub(crate) fn upsert_value(context: &mut Context, mut x: Value, rows: &Value, re
             pair if pair.count() == 2 => crate::verbs::amend::set(context, x.clone(), &pair.at(0), pair.at(1)),
             _ => Err(type_error()),
         },
-        Value::Table(_) | Value::Dict(_) if replace && is_nothing(rows) => Ok(x),
+        Value::Table(_) | Value::Dict(_) if replace && rows.is_nothing() => Ok(x),
         Value::Table(_) | Value::Dict(_) => {
             let new = fitting(context, &x, rows, replace)?;
             add(&mut x, &new, replace)?;

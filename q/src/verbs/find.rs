@@ -163,7 +163,6 @@ pub(crate) enum FindRank {
 
 pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
     let of_items = if list.is_empty() { 0 } else { depth(&list.items.get(0)) };
-    let is_nothing = matches!(value, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty());
     // No list is an item of a list of atoms: `((::;`a;`b)!1 2 3)(`a`b;`b`a)` looks up the symbols.
     let is_of_atoms =
         |v: &Vector| matches!(&v.items, Items::List(l) if !l.is_empty() && l.iter().all(Value::is_scalar));
@@ -182,7 +181,7 @@ pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
     match depth(value) {
         _ if of_items == 1 && is_mixed() => FindRank::ListOfItems,
         _ if of_items == 0 && holds_lists(value) && is_of_atoms(list) => FindRank::Higher,
-        _ if of_items == 0 || is_nothing => FindRank::ListOfItems,
+        _ if of_items == 0 || value.is_nothing() => FindRank::ListOfItems,
         of_value if of_value <= of_items => FindRank::Item,
         of_value if of_value == of_items + 1 => FindRank::ListOfItems,
         _ => FindRank::Higher,

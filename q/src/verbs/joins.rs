@@ -159,11 +159,10 @@ pub(crate) fn ujf(context: &mut Context, x: Value, y: Value) -> Result {
 }
 
 fn union_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result {
-    let is_nothing = |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty());
-    if is_nothing(x) {
+    if x.is_nothing() {
         return Ok(y.clone());
     }
-    if is_nothing(y) && !fill {
+    if y.is_nothing() && !fill {
         return Ok(x.clone());
     }
     if let (Value::Dict(_), Value::Dict(_)) = (x, y) {

@@ -9,7 +9,8 @@ use std::cell::Cell;
 
 /// Returns a value's console output, each line with its newline; empty for the generic null.
 pub fn show(value: &Value, console: &Console) -> Vec<u8> {
-    if matches!(value, Value::Null) {
+    // A general list has a line for each item, so that an empty one has none.
+    if matches!(value, Value::Null) || value.is_nothing() {
         return Vec::new();
     }
     // One line more than fits shows that there are more.
