@@ -29,12 +29,12 @@ fn a_process_reads_the_call_stack_of_another() {
     target.flush().expect("sent");
     let count = format!("count st::.Q.prf0 {pid}i");
     wait_for("the loop to run", || (ask(&mut watcher, &count) == Value::Long(3)).then_some(()));
-    assert_eq!(ask(&mut watcher, "`$st`name"), Value::symbols(["g", "f", ""]));
-    assert_eq!(ask(&mut watcher, "st`line"), Value::longs([1, 2, -1]));
-    assert_eq!(ask(&mut watcher, "st`col"), Value::longs([2, 2, -1]));
-    assert_eq!(ask(&mut watcher, "all(2#st`file)like\"*/s.q\""), Value::Bool(true));
-    assert_eq!(ask(&mut watcher, "st[`text]0"), Value::chars("{i:0;while[x;i+:1];i}"));
-    assert_eq!(ask(&mut watcher, "last st`text"), Value::chars("f 1b"));
+    assert_eq!(ask(&mut watcher, "`$st`name"), Value::symbols(["", "..f", "..g"]));
+    assert_eq!(ask(&mut watcher, "st`line"), Value::longs([-1, 2, 1]));
+    assert_eq!(ask(&mut watcher, "st`col"), Value::longs([-1, 2, 2]));
+    assert_eq!(ask(&mut watcher, "all(1_st`file)like\"*/s.q\""), Value::Bool(true));
+    assert_eq!(ask(&mut watcher, "last st`text"), Value::chars("{i:0;while[x;i+:1];i}"));
+    assert_eq!(ask(&mut watcher, "first st`text"), Value::chars("f 1b"));
     // `pos` of the level of f is the position of g in its text: where f calls g.
     assert_eq!(ask(&mut watcher, "st[`text;1]st[`pos]1"), Value::Char(b'g'));
 
@@ -58,9 +58,9 @@ fn a_primitive_is_found_in_the_function_that_applies_it() {
     target.send_async(&Value::chars("outer[1b;500000?1f]")).expect("sent");
     target.flush().expect("sent");
     // The loop does nothing else: a stack that was read late would be that of outer.
-    let look = format!("`$first .Q.prf0[{pid}i]`name");
-    wait_for("the loop to run", || (ask(&mut watcher, &look) == Value::symbol("inner")).then_some(()));
-    let looks = format!("`inner in{{`$first .Q.prf0[{pid}i]`name}}each til 5");
+    let look = format!("`$last .Q.prf0[{pid}i]`name");
+    wait_for("the loop to run", || (ask(&mut watcher, &look) == Value::symbol("..inner")).then_some(()));
+    let looks = format!("`..inner in{{`$last .Q.prf0[{pid}i]`name}}each til 5");
     assert_eq!(ask(&mut watcher, &looks), Value::Bool(true));
 }
 

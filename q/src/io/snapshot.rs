@@ -32,18 +32,22 @@ pub(crate) fn answer(context: &Context, inner: Vec<Place>, at: u32) {
         }
         places.extend(trace::levels(context, at));
         places.truncate(QError::MAX_TRACE);
+        places.reverse();
         wire::message(&table(&places)).unwrap_or_default()
     });
 }
 
-/// A level a row, the innermost first.
+/// A level a row, the innermost last. Functions of the root have two dots before their names.
 fn table(places: &[Place]) -> Value {
     let text = |text: &[u8]| Value::chars(text.get(..MAX_TEXT_BYTES).unwrap_or(text));
     let column = |cell: &dyn Fn(&Place) -> Value| Items::List(places.iter().map(cell).collect()).into();
     let longs = |cell: &dyn Fn(&Place) -> i64| Items::Long(places.iter().map(cell).collect::<Vec<_>>().into()).into();
     let names = NAMES.map(prims::name).to_vec();
     let columns = vec![
-        column(&|place| text(&place.name)),
+        column(&|place| match place.name.first() {
+            None | Some(b'.') => text(&place.name),
+            Some(_) => text(&[b"..", &place.name[..]].concat()),
+        }),
         column(&|place| text(place.origin.as_ref().map_or(&[], |origin| &origin.file))),
         longs(&|place| place.origin.as_ref().map_or(-1, |origin| origin.line.into())),
         longs(&|place| place.origin.as_ref().map_or(-1, |origin| origin.column.into())),
@@ -53,7 +57,7 @@ fn table(places: &[Place]) -> Value {
     Value::table(Table::new(names, columns))
 }
 
-/// `-37!pid`, `.Q.prf0 pid`: returns the call stack of another elastick process of the same user, a row a level, the innermost first; no rows if it
+/// `-37!pid`, `.Q.prf0 pid`: returns the call stack of another elastick process of the same user, a row a level, the innermost last; no rows if it
 /// evaluates nothing.
 ///
 /// # Errors

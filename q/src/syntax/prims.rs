@@ -63,10 +63,11 @@ pub(crate) fn keyword(name: &[u8]) -> Option<Value> {
     if !first.is_ascii_alphabetic() && *first != b'.' || name.len() == 1 {
         return None;
     }
-    // Names of `&` and `|`: `and~(&)` is true.
+    // Second names of a primitive: `and~(&)` and `get~value` are true.
     let name: &[u8] = match name {
         b"and" => b"&",
         b"or" => b"|",
+        b"get" => b"value",
         other => other,
     };
     BY_NAME.get(name).map(|i| of_index(*i))

@@ -171,8 +171,11 @@ pub(super) fn columns(t: &Table, mut f: impl FnMut(usize, &Value) -> Result<Valu
 
 /// Keys of both. A key of one side alone keeps that side's value, but comparisons take it against a null, and a subtraction from zero.
 /// Where the right side repeats a key, each of its values is applied in turn.
-fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Value, QError> {
+pub(super) fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Value, QError> {
     if let Some(done) = merged::by_columns(context, op, a, b)? {
+        return Ok(done);
+    }
+    if let Some(done) = merged::by_names(context, op, a, b)? {
         return Ok(done);
     }
     let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;

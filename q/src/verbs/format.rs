@@ -56,6 +56,8 @@ fn signed(long: i64, usual: impl FnOnce(i64) -> String) -> String {
 /// The integer to show: infinities of four-byte types become those of a long; a short's are shown as plain numbers.
 fn shown_long(value: &Value) -> i64 {
     match value {
+        Value::Short(i16::INFINITY) => i64::INFINITY,
+        Value::Short(i16::NEGATIVE_INFINITY) => i64::NEGATIVE_INFINITY,
         Value::Int(i) | Value::Month(i) | Value::Date(i) | Value::Minute(i) | Value::Second(i) | Value::Time(i) => {
             match *i {
                 i32::INFINITY => i64::INFINITY,

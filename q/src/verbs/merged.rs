@@ -4,11 +4,12 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::op::Op;
-use crate::verbs::arith::{alone, atomic, columns};
+use crate::verbs::arith::{alone, atomic, columns, dictionaries};
 use crate::verbs::find;
 use crate::verbs::fit::Fitting;
+use crate::verbs::sets;
 use crate::verbs::shape::join;
-use columns::table::{Attr, Dict, Items, Table, Value, Vector};
+use columns::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
 use std::sync::Arc;
 
 /// Whether both are vectors of one simple type, or tables of the same columns of such.
@@ -105,4 +106,57 @@ pub(super) fn by_columns(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> R
     }
     let keys = join(context, a.keys.clone(), b.keys.gather(&new))?;
     Ok(Some(Value::dict(keys, join(context, values, added)?)))
+}
+
+/// Arithmetic of keyed tables with columns of other names or in another order; `None` if the columns are the same. Columns of both are computed as
+/// those of keyed tables that have only them. A column of one side alone keeps its values, and has zero for keys that only the other side has.
+pub(super) fn by_names(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Option<Value>, QError> {
+    let (Some((_, x)), Some((_, y))) = (a.keyed(), b.keyed()) else { return Ok(None) };
+    if x.names == y.names {
+        return Ok(None);
+    }
+    let mut names = x.names.clone();
+    let mut shared: Vec<Sym> = Vec::new();
+    for name in &y.names {
+        let is_of_both = limits::place(&x.names, *name)?.is_some();
+        if is_of_both { &mut shared } else { &mut names }.push(*name);
+    }
+    let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
+    let (left, right) = (find::all(context, &a.keys, &keys)?, find::all(context, &b.keys, &keys)?);
+    let of = |keys: &Value, t: &Table| -> Dict {
+        let columns = shared.iter().filter_map(|name| t.column(*name).cloned()).collect();
+        Dict { sorted: false, keys: keys.clone(), values: Value::table(Table::new(shared.clone(), columns)) }
+    };
+    let both = match shared.is_empty() {
+        true => None,
+        false => Some(dictionaries(context, op, &of(&a.keys, x), &of(&b.keys, y))?),
+    };
+    let mut columns = Vec::with_capacity(names.len());
+    for name in &names {
+        limits::pace()?;
+        let column = match (&both, x.column(*name), y.column(*name)) {
+            (Some(Value::Dict(both)), Some(_), Some(_)) => both.keyed().and_then(|(_, t)| t.column(*name)).cloned(),
+            (_, Some(own), _) => alone(context, op, or_zero(own, &left), false)?.into_vector(),
+            (_, None, Some(own)) => alone(context, op, or_zero(own, &right), true)?.into_vector(),
+            _ => None,
+        };
+        columns.push(column.ok_or(QError::named("type"))?);
+    }
+    limits::settle()?;
+    Ok(Some(Value::dict(keys, Value::table(Table::new(names, columns)))))
+}
+
+/// Items of a column at these rows, and zero for rows out of range; null if the type has no zero.
+fn or_zero(column: &Vector, rows: &[i64]) -> Value {
+    let zero = match column.items.type_number() {
+        number if matches!(column.items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_)) => Value::null_of(number),
+        _ if column.items.is_enumerated() => Value::Null,
+        number => Value::from_long(number, 0),
+    };
+    if zero.type_number() >= 0 {
+        return column.items.gather(rows).into();
+    }
+    let last = column.len() as i64;
+    let rows: Vec<i64> = rows.iter().map(|row| if *row >= 0 && *row < last { *row } else { last }).collect();
+    column.items.clone().join(&zero.to_items()).gather(&rows).into()
 }

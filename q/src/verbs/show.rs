@@ -2,6 +2,7 @@
 
 use crate::runtime::console::Console;
 use crate::verbs::format::{clipped, clipped_cell};
+use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Items, Sym, Table, Value, Vector};
 use proto::types;
@@ -12,6 +13,9 @@ pub fn show(value: &Value, console: &Console) -> Vec<u8> {
     // A general list has a line for each item, so that an empty one has none.
     if matches!(value, Value::Null) || value.is_nothing() {
         return Vec::new();
+    }
+    if let Some(shown) = whole_function(value, console) {
+        return shown;
     }
     // One line more than fits shows that there are more.
     let room = console.rows.saturating_sub(2).max(1);
@@ -69,11 +73,31 @@ fn columns_shown(value: &Value, console: &Console) -> Option<(usize, usize, usiz
 
 /// Output of one expression while a script loads: one line.
 pub(crate) fn brief(value: &Value, console: &Console) -> Vec<u8> {
+    if let Some(shown) = whole_function(value, console) {
+        return shown;
+    }
     let mut out = Vec::new();
     if !matches!(value, Value::Null) {
         write_line(&Style::of(console).line(value), console, &mut out);
     }
     out
+}
+
+/// A lambda, or a projection of one, whose text is shown whole, however long; the arguments of a projection are cut as a line is.
+fn whole_function(value: &Value, console: &Console) -> Option<Vec<u8>> {
+    let function = |value: &Value| match value {
+        Value::Func(f) => Some(f.clone()),
+        _ => None,
+    };
+    let f = function(value)?;
+    let of = match &*f {
+        Function::Projection { function: of, .. } => function(of)?,
+        _ => f,
+    };
+    let Function::Lambda(lambda) = &*of else { return None };
+    let mut out = clipped(value, console.precision, lambda.source.len().saturating_add(console.columns));
+    out.push(b'\n');
+    Some(out)
 }
 
 /// Writes a line, cut so that it fits the columns together with its newline.
@@ -133,16 +157,17 @@ fn lines(value: &Value, most: usize, style: Style) -> Lines {
                 beside(left, right)
             }
             (keys, Value::Table(v)) => {
-                let mut left = pad(column(keys, most, style));
+                // The rule under nothing is as wide as the first key.
+                let mut left = column(keys, most, style);
                 let wide = left.first().map_or(0, |l| width(l));
-                left.splice(0..0, [vec![b' '; wide], vec![b'-'; wide]]);
+                left.splice(0..0, [Vec::new(), vec![b'-'; wide]]);
                 beside(left, table_block(v, most, style))
             }
             // A path as values: a table on disk, flipped.
             (_, Value::Sym(_)) => vec![style.line(value)],
             // Rows without columns.
             (keys, Value::Vector(Vector { items: Items::List(l), .. }))
-                if !l.is_empty() && l.iter().all(is_empty_list) =>
+                if !l.is_empty() && l.iter().all(Value::is_nothing) =>
             {
                 beside(pad(column(keys, most, style)), Vec::new())
             }
@@ -151,10 +176,6 @@ fn lines(value: &Value, most: usize, style: Style) -> Lines {
         Value::Table(t) => table_block(t, most, style),
         other => vec![style.line(other)],
     }
-}
-
-fn is_empty_list(value: &Value) -> bool {
-    matches!(value, Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty())
 }
 
 /// Joins two blocks with a bar between them; pads the left one.
@@ -246,7 +267,7 @@ fn row_cells(row: &Value, wide: usize, style: Style, within: Aligning) -> Lines 
         Value::Vector(Vector { items: Items::List(l), .. }) if within.level < MAX_ALIGNED => {
             let items = l.get(..wide).unwrap_or(l);
             // A row of nothing but `()` is a matrix without columns.
-            if items.iter().all(is_empty_list) {
+            if items.iter().all(Value::is_nothing) {
                 return vec![Vec::new(); items.len()];
             }
             let cells = |row: &Value, wide| match within.left_bytes.get() {
@@ -329,6 +350,7 @@ fn table_columns(t: &Table, most: usize, style: Style) -> Vec<Lines> {
                 // Cells of equal length are aligned, except lists of one text or of one general list, and the only cell is not left blank.
                 match shown {
                     [only] if matches!(only.as_symbols(), Some([Sym::NULL])) => cells.push(style.line(only)),
+                    _ if shown.iter().all(Value::is_nothing) => cells.resize(shown.len() + 1, Vec::new()),
                     _ if shown.iter().any(holds_one_list) => cells.extend(shown.iter().map(|v| style.line(v))),
                     _ => cells.extend(list_lines(shown, style)),
                 }

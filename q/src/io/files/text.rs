@@ -72,11 +72,13 @@ impl Column<'_> {
         line: &mut Vec<u8>,
     ) -> std::result::Result<(), QError> {
         let start = line.len();
-        let mut has_date = matches!(self.items, Items::Date(_) | Items::Timestamp(_) | Items::Datetime(_));
+        let mut has_date =
+            matches!(self.items, Items::Date(_) | Items::Month(_) | Items::Timestamp(_) | Items::Datetime(_));
         match self.items {
             Items::List(l) => {
                 let item = l.get(row).unwrap_or(&Value::Null);
-                has_date = matches!(item, Value::Date(_) | Value::Timestamp(_) | Value::Datetime(_));
+                has_date =
+                    matches!(item, Value::Date(_) | Value::Month(_) | Value::Timestamp(_) | Value::Datetime(_));
                 listed(item, precision, line)?;
             }
             items => spell::cell(items, row, precision, line)?,

@@ -91,7 +91,7 @@ pub(crate) const NUMBERED: [(&str, &str, &str); 39] = [
     ("-34!", "-34!(f;args)", "time and memory of f . args, and its result; .Q.ts"),
     ("-35!", "-35!x", "gzip; .Q.gz"),
     ("-36!", "-36!(file;password)", "loads a master key; fails, as files are not encrypted"),
-    ("-37!", "-37!pid", "the call stack of another process of this user, innermost level first; .Q.prf0"),
+    ("-37!", "-37!pid", "the call stack of another process of this user, innermost level last; .Q.prf0"),
     ("-38!", "-38!handles", "protocol and family of sockets"),
     ("-120!", "-120!x", "the memory domain of x, always 0"),
     ("-105!", "-105!(f;x;g)", "f . x; on an error g[error;backtrace]; .Q.trpd"),

@@ -221,8 +221,10 @@ csv:","
 .Q.hg:{[url]last .Q.hmb[url;`GET;()]}
 / HTTP POST of a text with its MIME type: content of the response
 .Q.hp:{[url;mime;content]last .Q.hmb[url;`POST;(mime;content)]}
-/ call stack of another process of this user, innermost level first
+/ call stack of another process of this user, innermost level last
 .Q.prf0:{[pid]-37!pid}
+/ whether a file of a call stack is that of kdb+'s own functions
+.Q.fqk:{[file]file like"*q.k"}
 / loads a script or database
 .Q.l:{[dir]system"l ",string[dir]except":"}
 / loads more partitions of the loaded database
