@@ -73,7 +73,7 @@ pub(super) fn offer(context: &mut Context, error: QError, at: u32, frame: &mut F
     swap_locals(context, frame);
     let namespace = context.host.namespace();
     let mut scopes: Vec<Scope> = context.frames.iter().rev().map(|level| scope_of(level, namespace)).collect();
-    scopes.push(Scope { locals: Locals::new(), namespace });
+    scopes.push(Scope { namespace, ..Scope::default() });
     let inner = error.trace().len();
     let mut whole = error.clone().within(trace::levels(context, at).into_iter().zip(scopes).collect());
     let resume = context.host.suspend(&mut whole);
@@ -104,11 +104,12 @@ fn swap_locals(context: &mut Context, frame: &mut Frame) {
 /// What a level refers to; `current` is the namespace of a text that is no lambda.
 fn scope_of(level: &Running, current: Sym) -> Scope {
     let Some((lambda, Ok(code))) = level.lambda().map(|lambda| (lambda, lambda::code(lambda))) else {
-        return Scope { locals: Locals::new(), namespace: current };
+        return Scope { namespace: current, ..Scope::default() };
     };
     let known = |(name, value): (&Sym, &Option<Value>)| Some((*name, value.clone()?));
     let locals = code.locals.iter().zip(&level.locals).filter_map(known).collect();
-    Scope { locals, namespace: lambda.namespace }
+    let function = Some(Value::func(Function::Lambda(lambda.clone())));
+    Scope { locals, namespace: lambda.namespace, function }
 }
 
 /// Gives a level the locals that the debugger has left.

@@ -57,6 +57,8 @@ pub type Locals = Vec<(Sym, Value)>;
 pub struct Scope {
     pub locals: Locals,
     pub namespace: Sym,
+    /// The lambda itself; `None` for a text that is none.
+    pub function: Option<Value>,
 }
 
 /// One level of a stack trace: a text and the position in it.

@@ -108,7 +108,8 @@ pub fn pieces(text: &[u8]) -> Result<Vec<Placed>, QError> {
 fn read(text: &[u8], language: Language, checks_numbers: bool) -> Result<Vec<Placed>, QError> {
     let first = language.mark().len();
     let (out, heads) = (Vec::new(), Vec::new());
-    let mut lexer = Lexer { text, at: first, first, language, checks_numbers, out, heads, head_end: 0, line_ended: false };
+    let mut lexer =
+        Lexer { text, at: first, first, language, checks_numbers, out, heads, head_end: 0, line_ended: false };
     while lexer.step()? {
         limits::pace()?;
     }

@@ -486,6 +486,10 @@ impl<'a> Parser<'a> {
             }
             // What `x[i]` gives is a value, not a place: `x[i;j]:y` changes x, `x[i][j]:y` cannot.
             Kind::Apply(..) if !bracketed && is_chain(left) => return Err(QError::named("assign").place(left.at)),
+            // Nor is a part of a list that has no name one: `(1;2)[0]:3`.
+            Kind::Apply(f, _) if glyph == ":" && !bracketed && is_list(f) => {
+                return Err(QError::named("assign").place(left.at));
+            }
             _ => return Ok(None),
         };
         let at = self.position();
@@ -540,6 +544,11 @@ fn bracket_assignment(node: Node) -> Node {
     };
     let assign = Assign { target, global, indices, through: None, value: value.clone(), pattern: false };
     Node::new(node.at as usize, Kind::Assign(Box::new(assign)))
+}
+
+/// Whether a node is a list in parentheses or of literals.
+fn is_list(node: &Node) -> bool {
+    matches!(node.kind, Kind::List(_) | Kind::Const(Value::Vector(_)))
 }
 
 /// Whether a node is a name indexed more than once: `x[i][j]`.

@@ -287,8 +287,10 @@ fn append_global(context: &mut Context, name: Sym, rows: &Value, replace: bool) 
             context.set_global(name, new)?;
             return Ok(Value::longs((before..after).collect()));
         }
-        // A table of rows creates an undefined global, and replaces an empty list as `(),t` does.
-        held if held.as_ref().is_none_or(Value::is_nothing) && has_rows(rows) => {
+        // A table of rows creates an undefined global, and replaces an empty list as `(),t` does; so does a dictionary that is upserted.
+        held if held.as_ref().is_none_or(Value::is_nothing)
+            && (has_rows(rows) || replace && matches!(rows, Value::Dict(_))) =>
+        {
             context.set_global(name, rows.clone())?;
             return Ok(Value::longs((0..rows.count() as i64).collect()));
         }

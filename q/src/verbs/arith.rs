@@ -172,6 +172,12 @@ pub(super) fn columns(t: &Table, mut f: impl FnMut(usize, &Value) -> Result<Valu
 /// Keys of both. A key of one side alone keeps that side's value, but comparisons take it against a null, and a subtraction from zero.
 /// Where the right side repeats a key, each of its values is applied in turn.
 pub(super) fn dictionaries(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Value, QError> {
+    // As in kdb+, `x>y` is `y<x`, which shows in the order of the keys.
+    match op {
+        Op::Compare(Comparison::More) => return dictionaries(context, Op::Compare(Comparison::Less), b, a),
+        Op::Compare(Comparison::AtMost) => return dictionaries(context, Op::Compare(Comparison::AtLeast), b, a),
+        _ => {}
+    }
     if let Some(done) = merged::by_columns(context, op, a, b)? {
         return Ok(done);
     }

@@ -149,7 +149,9 @@ pub(super) fn by_names(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Res
 /// Items of a column at these rows, and zero for rows out of range; null if the type has no zero.
 fn or_zero(column: &Vector, rows: &[i64]) -> Value {
     let zero = match column.items.type_number() {
-        number if matches!(column.items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_)) => Value::null_of(number),
+        number if matches!(column.items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_)) => {
+            Value::null_of(number)
+        }
         _ if column.items.is_enumerated() => Value::Null,
         number => Value::from_long(number, 0),
     };

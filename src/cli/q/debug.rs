@@ -39,11 +39,13 @@ impl Suspended {
         self.error.scope(self.level).map_or(Sym::NULL, |scope| scope.namespace)
     }
 
-    /// Returns the variables visible to an expression: locals of the current frame, and the primitive that failed with its arguments.
+    /// Returns the variables visible to an expression: locals of the current frame, its function, and the primitive that failed with its arguments.
     pub fn locals(&self) -> Locals {
-        let mut locals = self.error.scope(self.level).map_or_else(Locals::new, |scope| scope.locals.clone());
+        let scope = self.error.scope(self.level);
+        let mut locals = scope.map_or_else(Locals::new, |scope| scope.locals.clone());
+        let named = |name: &[u8], value: &Value| Some((symbol::intern(name).ok()?, value.clone()));
+        locals.extend(scope.and_then(|scope| named(b".z.s", scope.function.as_ref()?)));
         if let Some((primitive, given)) = self.error.what_failed() {
-            let named = |name: &[u8], value: &Value| Some((symbol::intern(name).ok()?, value.clone()));
             locals.extend(named(b".z.ex", primitive).into_iter().chain(named(b".z.ey", given)));
         }
         locals
@@ -58,7 +60,7 @@ impl Suspended {
     }
 
     /// Interprets a line: `` ` `` goes up, `.` down, `&` shows the frame, `.Q.bt[]` the stack, `:value` continues with a value in the place
-    /// of what failed, `'name` ends the innermost function with that error, `\` ends the evaluation.
+    /// of what failed, `'name` ends the innermost function with that error, and `'` with one without a name, `\` ends the evaluation.
     pub fn interpret(&mut self, line: &[u8]) -> DebugAction {
         match command(line) {
             b"\\" => DebugAction::End(Resume::Abort),
@@ -91,7 +93,7 @@ fn command(line: &[u8]) -> &[u8] {
     }
 }
 
-/// The name in `'name`, `` '`name `` or `'"name"`.
+/// The name in `'name`, `` '`name `` or `'"name"`; empty in `'`.
 fn signalled(line: &[u8]) -> Option<&[u8]> {
     let name = line.strip_prefix(b"'")?;
     if let Some(text) = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")) {
@@ -99,5 +101,5 @@ fn signalled(line: &[u8]) -> Option<&[u8]> {
     }
     let name = name.strip_prefix(b"`").unwrap_or(name);
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._".contains(byte);
-    (!name.is_empty() && name.iter().all(is_name)).then_some(name)
+    name.iter().all(is_name).then_some(name)
 }

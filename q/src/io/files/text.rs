@@ -77,8 +77,7 @@ impl Column<'_> {
         match self.items {
             Items::List(l) => {
                 let item = l.get(row).unwrap_or(&Value::Null);
-                has_date =
-                    matches!(item, Value::Date(_) | Value::Month(_) | Value::Timestamp(_) | Value::Datetime(_));
+                has_date = matches!(item, Value::Date(_) | Value::Month(_) | Value::Timestamp(_) | Value::Datetime(_));
                 listed(item, precision, line)?;
             }
             items => spell::cell(items, row, precision, line)?,

@@ -291,3 +291,5 @@ csv:","
 .Q.ajf0:{[filled;own;names;t;u]$[filled;$[own;ajf;ajf0];$[own;aj;aj0]][names;t;u]}
 / columns or items of y, with those of x for nulls: part of ljf as a kdb+ process sends it
 .Q.fl:{[x;y]$[98h=type x;flip flip[x]^flip y;x^y]}
+/ text as JSON text
+.j.s:{[text].j.j text}
