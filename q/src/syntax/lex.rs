@@ -203,6 +203,11 @@ impl Lexer<'_> {
         self.out.push(Placed { token, start, end: self.at, spaced });
     }
 
+    fn blank(&mut self, c: u8) {
+        self.line_ended |= c == b'\n' && self.language == Language::K && !self.heads.is_empty();
+        self.at += 1;
+    }
+
     /// Reads one token; false at the end.
     fn step(&mut self) -> Result<bool, QError> {
         let spaced = self.spaced();
@@ -212,10 +217,7 @@ impl Lexer<'_> {
             return Ok(false);
         }
         match c {
-            c if c.is_ascii_whitespace() => {
-                self.line_ended |= c == b'\n' && self.language == Language::K && !self.heads.is_empty();
-                self.at += 1;
-            }
+            c if c.is_ascii_whitespace() => self.blank(c),
             // A no-break space, common in text copied from a web page.
             0xc2 if self.peek(1) == 0xa0 => self.at += 2,
             b'/' if spaced => {

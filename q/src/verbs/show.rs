@@ -14,7 +14,7 @@ pub fn show(value: &Value, console: &Console) -> Vec<u8> {
     if matches!(value, Value::Null) || value.is_nothing() {
         return Vec::new();
     }
-    if let Some(shown) = whole_function(value, console) {
+    if let Some(shown) = function_lines(value, console) {
         return shown;
     }
     // One line more than fits shows that there are more.
@@ -73,7 +73,7 @@ fn columns_shown(value: &Value, console: &Console) -> Option<(usize, usize, usiz
 
 /// Output of one expression while a script loads: one line.
 pub(crate) fn brief(value: &Value, console: &Console) -> Vec<u8> {
-    if let Some(shown) = whole_function(value, console) {
+    if let Some(shown) = function_lines(value, console) {
         return shown;
     }
     let mut out = Vec::new();
@@ -83,8 +83,8 @@ pub(crate) fn brief(value: &Value, console: &Console) -> Vec<u8> {
     out
 }
 
-/// A lambda, or a projection of one, whose text is shown whole, however long; the arguments of a projection are cut as a line is.
-fn whole_function(value: &Value, console: &Console) -> Option<Vec<u8>> {
+/// A lambda, or a projection of one: all the lines of its text, each cut as any line is.
+fn function_lines(value: &Value, console: &Console) -> Option<Vec<u8>> {
     let function = |value: &Value| match value {
         Value::Func(f) => Some(f.clone()),
         _ => None,
@@ -95,8 +95,9 @@ fn whole_function(value: &Value, console: &Console) -> Option<Vec<u8>> {
         _ => f,
     };
     let Function::Lambda(lambda) = &*of else { return None };
-    let mut out = clipped(value, console.precision, lambda.source.len().saturating_add(console.columns));
-    out.push(b'\n');
+    let text = clipped(value, console.precision, lambda.source.len().saturating_add(console.columns));
+    let mut out = Vec::with_capacity(text.len());
+    text.split(|byte| *byte == b'\n').for_each(|line| write_line(line, console, &mut out));
     Some(out)
 }
 
