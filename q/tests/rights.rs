@@ -301,4 +301,7 @@ fn a_client_sees_no_text_of_a_handler_in_a_backtrace() {
     world.owner(".z.pg:{s:\"SECRET\";value x}").expect("set");
     let shown = world.line(client(), ".z.pg\".Q.trp[{1+x};`a;{.Q.sbt y}]\"").expect("a text");
     assert!(!shown.contains("SECRET"), "{shown}");
+    // Lambdas that the client wrote are its own.
+    let own = world.line(client(), ".z.pg\"{.Q.trp[{1+x};x;{.Q.sbt y}]}`a\"").expect("a text");
+    assert!(own.contains("[1]  {.Q.trp[") && !own.contains("SECRET"), "{own}");
 }

@@ -4,7 +4,8 @@ use crate::runtime::context::Context;
 use crate::runtime::error::{Origin, Place, QError};
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::syntax::{lambda, prims};
+use crate::syntax::ast::Kind;
+use crate::syntax::{lambda, prims, resolve};
 use crate::verbs::above::Evaluate;
 use crate::verbs::trace::is_within;
 use columns::table::function::{Function, Lambda};
@@ -37,10 +38,15 @@ fn is_owners(of: &Lambda) -> bool {
         || lambda::code(of).is_ok_and(|code| code.is_owners)
 }
 
-/// Whether the text of a lambda names `word` at a position of its evaluation.
-fn is_at(of: &Lambda, at: u32, word: &str) -> bool {
-    let start = lambda::code(of).map_or(0, |code| code.start);
-    of.source.get(at.saturating_sub(start) as usize..).is_some_and(|rest| rest.starts_with(word.as_bytes()))
+/// Whether the code of a lambda names a primitive, outside the lambdas within it.
+fn names(of: &Lambda, primitive: &str) -> bool {
+    let mut is_named = false;
+    for node in lambda::code(of).map_or(&[][..], |code| &code.body) {
+        resolve::walk(node, &mut |node| {
+            is_named |= matches!(&node.kind, Kind::Const(constant) if prims::name_of(constant) == Some(primitive));
+        });
+    }
+    is_named
 }
 
 /// Returns the backtrace of an error, followed by the trap and the source text of the message.
@@ -51,20 +57,22 @@ fn way(context: &Context, error: &QError, trap: &str, handler: &Value) -> Vec<Pl
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
     let mut levels = crate::verbs::trace::levels(context, context.at);
     let traps = context.frames.last().and_then(|level| level.lambda());
-    // Code of the owner that calls the trap by name, with a handler of the owner's or of its own text, reads its own stack. Code that applies what a client
-    // gave it does not.
+    // Code of the owner that names the trap, with a handler of the owner's or of its own text, reads its own stack. Code that applies what a client gave
+    // it does not.
     let is_owners = match (traps, handler) {
-        (Some(of), Value::Func(f)) if is_owners(of) && is_at(of, context.at, trap) => match &**f {
+        (Some(of), Value::Func(f)) if is_owners(of) && names(of, trap) => match &**f {
             Function::Lambda(handler) => is_owners(handler) || is_within(&of.source, &handler.source),
             _ => false,
         },
         _ => false,
     };
     if context.host.caller().remote && !is_owners {
-        // A remote caller sees its own message and what that calls, but no paths, and where handlers are set only the message.
+        // A remote caller sees its own message and what that calls, but no paths; where handlers are set or it may not see all rows, only the message and
+        // the lambdas that are written in it.
         let has_handler = HANDLERS.iter().any(|name| context.host.global(prims::name(name)).is_some());
         if has_handler || context.host.is_restricted() {
-            levels = vec![plain(context.text.clone(), 0)];
+            levels.retain(|level| is_within(&context.text, &level.text));
+            levels.push(plain(context.text.clone(), 0));
         }
         levels.iter_mut().for_each(|level| level.origin = None);
     }

@@ -78,7 +78,9 @@ pub fn eval_message(host: &mut dyn Host, object: &Value, limits: &Limits) -> Res
 /// # Errors
 /// Those of [`eval_text`].
 pub fn apply(host: &mut dyn Host, f: &Value, arguments: &[Value], limits: &Limits) -> Result<Value, QError> {
-    settled(Context::new(host, limits).apply(f, arguments.to_vec()))
+    let mut context = Context::new(host, limits);
+    let result = context.apply(f, arguments.to_vec()).map_err(|error| located(&context, error));
+    settled(result)
 }
 
 /// Whether a value is a function that needs no more than this many arguments.
@@ -94,6 +96,11 @@ pub fn parse_names(text: &[u8]) -> Vec<Sym> {
         crate::syntax::globals::globals(&program.code, &mut names);
     }
     names
+}
+
+/// An error whose levels have the files and lines of the functions that they name.
+pub(crate) fn located(context: &Context, error: QError) -> QError {
+    error.locate(|name| context.host.origin(symbol::find(name)?))
 }
 
 pub(crate) fn run_text(context: &mut Context, text: &[u8]) -> Result<Value, QError> {
@@ -124,7 +131,7 @@ pub(crate) fn run_line_of(context: &mut Context, text: &[u8], origin: Option<Ori
     };
     result.map_err(|error| {
         let error = error.leave(b"", without_comment(text), 0);
-        error.locate(|name| context.host.origin(symbol::find(name)?))
+        located(context, error)
     })
 }
 

@@ -204,8 +204,13 @@ impl Lexer<'_> {
     }
 
     fn blank(&mut self, c: u8) {
-        self.line_ended |= c == b'\n' && self.language == Language::K && !self.heads.is_empty();
+        self.line_ended |= c == b'\n' && self.separates_lines();
         self.at += 1;
+    }
+
+    /// Whether the end of a line separates here.
+    fn separates_lines(&self) -> bool {
+        self.language == Language::K && !self.heads.is_empty()
     }
 
     /// Reads one token; false at the end.
@@ -423,6 +428,7 @@ impl Lexer<'_> {
             let mut next = end;
             loop {
                 match text.get(next..).unwrap_or_default() {
+                    [b'\n', ..] if self.separates_lines() => break,
                     // A literal may continue on the next line of a script's expression.
                     [b' ' | b'\t' | b'\n' | b'\r', ..] => next += 1,
                     [0xc2, 0xa0, ..] => next += 2,

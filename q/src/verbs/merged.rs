@@ -10,6 +10,7 @@ use crate::verbs::fit::Fitting;
 use crate::verbs::sets;
 use crate::verbs::shape::join;
 use columns::table::{Attr, Dict, Items, Sym, Table, Value, Vector};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Whether both are vectors of one simple type, or tables of the same columns of such.
@@ -108,37 +109,45 @@ pub(super) fn by_columns(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> R
     Ok(Some(Value::dict(keys, join(context, values, added)?)))
 }
 
-/// Arithmetic of keyed tables with columns of other names or in another order; `None` if the columns are the same. Columns of both are computed as
-/// those of keyed tables that have only them. A column of one side alone keeps its values, and has zero for keys that only the other side has.
+/// A dyad of keyed tables with columns of other names or in another order; `None` if the columns are the same. Columns of both are computed as those
+/// of keyed tables that have only them. A column of one side alone keeps its values; for keys that only the other side has it is zero in arithmetic,
+/// and null in fills and comparisons.
 pub(super) fn by_names(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Option<Value>, QError> {
     let (Some((_, x)), Some((_, y))) = (a.keyed(), b.keyed()) else { return Ok(None) };
     if x.names == y.names {
         return Ok(None);
     }
-    let mut names = x.names.clone();
-    let mut shared: Vec<Sym> = Vec::new();
-    for name in &y.names {
-        let is_of_both = limits::place(&x.names, *name)?.is_some();
-        if is_of_both { &mut shared } else { &mut names }.push(*name);
-    }
-    let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
-    let (left, right) = (find::all(context, &a.keys, &keys)?, find::all(context, &b.keys, &keys)?);
-    let of = |keys: &Value, t: &Table| -> Dict {
-        let columns = shared.iter().filter_map(|name| t.column(*name).cloned()).collect();
-        Dict { sorted: false, keys: keys.clone(), values: Value::table(Table::new(shared.clone(), columns)) }
+    let places = |t: &Table| t.names.iter().copied().zip(0usize..).collect::<HashMap<Sym, usize>>();
+    limits::room_for::<[(Sym, usize); 2]>(x.names.len().saturating_add(y.names.len()))?;
+    let (in_x, in_y) = (places(x), places(y));
+    let of = |keys: &Value, t: &Table, places: &[usize]| -> Dict {
+        let names = places.iter().filter_map(|at| t.names.get(*at).copied()).collect();
+        let columns = places.iter().filter_map(|at| t.columns.get(*at).cloned()).collect();
+        Dict { sorted: false, keys: keys.clone(), values: Value::table(Table::new(names, columns)) }
     };
+    let shared: Vec<(usize, usize)> =
+        x.names.iter().zip(0usize..).filter_map(|(name, at)| Some((at, *in_y.get(name)?))).collect();
+    let (own, other): (Vec<usize>, Vec<usize>) = shared.iter().copied().unzip();
+    let keys = sets::union(context, a.keys.clone(), b.keys.clone())?;
     let both = match shared.is_empty() {
         true => None,
-        false => Some(dictionaries(context, op, &of(&a.keys, x), &of(&b.keys, y))?),
+        false => Some(dictionaries(context, op, &of(&a.keys, x, &own), &of(&b.keys, y, &other))?),
     };
+    let mut computed = match &both {
+        Some(Value::Dict(both)) => both.keyed().map_or(&[][..], |(_, t)| &t.columns[..]).iter(),
+        _ => [].iter(),
+    };
+    let (left, right) = (find::all(context, &a.keys, &keys)?, find::all(context, &b.keys, &keys)?);
+    let names: Vec<Sym> = x.names.iter().chain(y.names.iter().filter(|name| !in_x.contains_key(name))).copied().collect();
     let mut columns = Vec::with_capacity(names.len());
     for name in &names {
         limits::pace()?;
-        let column = match (&both, x.column(*name), y.column(*name)) {
-            (Some(Value::Dict(both)), Some(_), Some(_)) => both.keyed().and_then(|(_, t)| t.column(*name)).cloned(),
-            (_, Some(own), _) => alone(context, op, or_zero(own, &left), false)?.into_vector(),
-            (_, None, Some(own)) => alone(context, op, or_zero(own, &right), true)?.into_vector(),
-            _ => None,
+        let column = |t: &Table, at: Option<&usize>| at.and_then(|at| t.columns.get(*at)).cloned();
+        let column = match (column(x, in_x.get(name)), column(y, in_y.get(name))) {
+            (Some(_), Some(_)) => computed.next().cloned(),
+            (Some(own), None) => alone(context, op, without_gaps(op, &own, &left), false)?.into_vector(),
+            (None, Some(own)) => alone(context, op, without_gaps(op, &own, &right), true)?.into_vector(),
+            (None, None) => None,
         };
         columns.push(column.ok_or(QError::named("type"))?);
     }
@@ -146,19 +155,15 @@ pub(super) fn by_names(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Res
     Ok(Some(Value::dict(keys, Value::table(Table::new(names, columns)))))
 }
 
-/// Items of a column at these rows, and zero for rows out of range; null if the type has no zero.
-fn or_zero(column: &Vector, rows: &[i64]) -> Value {
-    let zero = match column.items.type_number() {
-        number if matches!(column.items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_)) => {
-            Value::null_of(number)
-        }
-        _ if column.items.is_enumerated() => Value::Null,
-        number => Value::from_long(number, 0),
-    };
-    if zero.type_number() >= 0 {
-        return column.items.gather(rows).into();
+/// Items of a column at these rows. For rows out of range it is zero in arithmetic, if the type has a zero, otherwise null.
+fn without_gaps(op: Op, column: &Vector, rows: &[i64]) -> Value {
+    let items = column.items.plain();
+    let has_zero = !matches!(items, Items::List(_) | Items::Sym(_) | Items::Char(_) | Items::Guid(_));
+    if !matches!(op, Op::Arithmetic(_) | Op::Divide) || !has_zero {
+        return items.gather(rows).into();
     }
+    let zero = Value::from_long(items.type_number(), 0).to_items();
     let last = column.len() as i64;
     let rows: Vec<i64> = rows.iter().map(|row| if *row >= 0 && *row < last { *row } else { last }).collect();
-    column.items.clone().join(&zero.to_items()).gather(&rows).into()
+    items.join(&zero).gather(&rows).into()
 }
