@@ -138,7 +138,8 @@ pub(super) fn by_names(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Res
         _ => [].iter(),
     };
     let (left, right) = (find::all(context, &a.keys, &keys)?, find::all(context, &b.keys, &keys)?);
-    let names: Vec<Sym> = x.names.iter().chain(y.names.iter().filter(|name| !in_x.contains_key(name))).copied().collect();
+    let names: Vec<Sym> =
+        x.names.iter().chain(y.names.iter().filter(|name| !in_x.contains_key(name))).copied().collect();
     let mut columns = Vec::with_capacity(names.len());
     for name in &names {
         limits::pace()?;
