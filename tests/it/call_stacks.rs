@@ -96,3 +96,14 @@ fn a_function_that_mentions_a_trap_gives_a_client_no_stack_of_a_handler() {
     let stack = String::from_utf8_lossy(stack.as_text().expect("a text")).into_owned();
     assert!(!stack.contains("secret"), "{stack}");
 }
+
+#[test]
+fn a_client_that_copies_a_handler_reads_no_stack_of_it() {
+    let script = ".z.pg:{secret:1;.Q.trp[value;x;{[e;b]copied:{.Q.sbt y};'e}]}\n";
+    let (_files, _process, port) = serving("copied", script);
+    let lambda = |text: &str| Value::Lambda { namespace: Vec::new(), source: text.into() };
+    let items = vec![Value::symbol(".Q.trp"), lambda("{1+x}"), Value::symbol("a"), lambda("{.Q.sbt y}")];
+    let stack = connect(port).request(&Value::List { attr: 0, items }).expect("a stack");
+    let stack = String::from_utf8_lossy(stack.as_text().expect("a text")).into_owned();
+    assert!(stack.contains("{1+x}") && !stack.contains("secret"), "{stack}");
+}

@@ -525,7 +525,7 @@ fn walk_data(context: &mut Context, data: &Value, mut arguments: Vec<Value>, sca
     }
 }
 
-/// `f peach x`: as `f':[x]`, each prior if `f` is binary.
+/// `f peach x`: as `f':[x]`, each prior if `f` is binary. A function that an iterator has made counts as unary.
 pub(crate) fn peach(context: &mut Context, f: &Value, x: Value) -> Result<Value, QError> {
     let is_derived = matches!(f, Value::Func(f) if matches!(**f, Function::Derived { .. }));
     match matches!(f, Value::Func(_)) && !is_derived && valence(f) == 2 {

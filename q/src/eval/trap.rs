@@ -10,6 +10,7 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::trace::is_within;
 use columns::table::function::{Function, Lambda};
 use columns::table::{Items, Value, Vector, symbol};
+use std::sync::Arc;
 
 /// Position of a level that is no code.
 const NOWHERE: i64 = -1;
@@ -38,15 +39,24 @@ fn is_owners(of: &Lambda) -> bool {
         || lambda::code(of).is_ok_and(|code| code.is_owners)
 }
 
-/// Whether the code of a lambda names a primitive, outside the lambdas within it.
-fn names(of: &Lambda, primitive: &str) -> bool {
-    let mut is_named = false;
+/// Whether `of`, a lambda of the owner, calls this trap with this handler: its code, outside the lambdas within it, names the trap, and the handler
+/// is written there or is a function of the owner.
+fn calls(of: &Lambda, trap: &str, handler: &Value) -> bool {
+    let Value::Func(f) = handler else { return false };
+    let handler = match &**f {
+        Function::Projection { function: Value::Func(of), .. } => of,
+        _ => f,
+    };
+    let Function::Lambda(handler) = &**handler else { return false };
+    let (mut is_named, mut is_known) = (false, is_owners(handler));
     for node in lambda::code(of).map_or(&[][..], |code| &code.body) {
         resolve::walk(node, &mut |node| {
-            is_named |= matches!(&node.kind, Kind::Const(constant) if prims::name_of(constant) == Some(primitive));
+            let is_handler = |f: &Function| matches!(f, Function::Lambda(f) if Arc::ptr_eq(&f.code, &handler.code));
+            is_named |= matches!(node.kind, Kind::Global(name) if symbol::text(name) == trap.as_bytes());
+            is_known |= matches!(&node.kind, Kind::Const(Value::Func(f)) if is_handler(f));
         });
     }
-    is_named
+    is_named && is_known
 }
 
 /// Returns the backtrace of an error, followed by the trap and the source text of the message.
@@ -57,15 +67,8 @@ fn way(context: &Context, error: &QError, trap: &str, handler: &Value) -> Vec<Pl
     places.push(plain(format!("({trap})\n").into_bytes(), Place::NOWHERE));
     let mut levels = crate::verbs::trace::levels(context, context.at);
     let traps = context.frames.last().and_then(|level| level.lambda());
-    // Code of the owner that names the trap, with a handler of the owner's or of its own text, reads its own stack. Code that applies what a client gave
-    // it does not.
-    let is_owners = match (traps, handler) {
-        (Some(of), Value::Func(f)) if is_owners(of) && names(of, trap) => match &**f {
-            Function::Lambda(handler) => is_owners(handler) || is_within(&of.source, &handler.source),
-            _ => false,
-        },
-        _ => false,
-    };
+    // Code of the owner reads its own stack, but not where it applies what a client gave it.
+    let is_owners = traps.is_some_and(|of| is_owners(of) && calls(of, trap, handler));
     if context.host.caller().remote && !is_owners {
         // A remote caller sees its own message and what that calls, but no paths; where handlers are set or it may not see all rows, only the message and
         // the lambdas that are written in it.

@@ -174,7 +174,9 @@ fn union_join(context: &mut Context, x: &Value, y: &Value, fill: bool) -> Result
         let values = overlay(context, &xv.rows(&left), yv, &row_numbers(&right), fill)?;
         return Ok(Value::dict(keys.clone(), Value::table(values)));
     }
-    if matches!((x, y), (Value::Table(_), Value::Dict(_)) | (Value::Dict(_), Value::Table(_))) {
+    if let (Value::Table(_), Value::Dict(keyed)) | (Value::Dict(keyed), Value::Table(_)) = (x, y)
+        && keyed.keyed().is_some()
+    {
         return Err(QError::with("nyi", "uj of a table with keys and one without"));
     }
     let (a, _) = flat(context, x)?;

@@ -71,7 +71,7 @@ fn columns_shown(value: &Value, console: &Console) -> Option<(usize, usize, usiz
     Some((fits, all, ends.last().map_or(0, |end| end.saturating_add(1))))
 }
 
-/// Output of one expression while a script loads: one line.
+/// Output of one expression while a script loads: one line, and all lines of a lambda.
 pub(crate) fn brief(value: &Value, console: &Console) -> Vec<u8> {
     if let Some(shown) = function_lines(value, console) {
         return shown;
