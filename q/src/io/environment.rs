@@ -329,6 +329,13 @@ pub(crate) fn send(context: &mut Context, handle: i64, message: Value) -> Result
             }
             Ok(Value::Long(handle))
         }
+        // A number that is no handle cannot be read from, like any other atom; nor can a handle of another, which looks the same.
+        _ if matches!(message, Value::Null)
+            && handle > 0
+            && !(may_send(context, handle) && is_connection(context, handle)) =>
+        {
+            Err(QError::named("type"))
+        }
         _ if !may_send(context, handle) => {
             Err(QError::with("access", why_not(context, "handles that the client has not opened", "sockets")))
         }
