@@ -39,8 +39,8 @@ fn is_owners(of: &Lambda) -> bool {
         || lambda::code(of).is_ok_and(|code| code.is_owners)
 }
 
-/// Whether `of`, a lambda of the owner, calls this trap with this handler: its code, outside the lambdas within it, names the trap, and the handler
-/// is written there or is a function of the owner.
+/// Whether `of` calls this trap with this handler, as `{.Q.trp[value;x;{[e;b]…}]}` does: its code names the trap outside inner lambdas, and the handler
+/// is one of these or a function of the owner.
 fn calls(of: &Lambda, trap: &str, handler: &Value) -> bool {
     let Value::Func(f) = handler else { return false };
     let handler = match &**f {

@@ -37,7 +37,7 @@ pub(crate) fn answer(context: &Context, inner: Vec<Place>, at: u32) {
     });
 }
 
-/// A level a row, the innermost last. Functions of the root have two dots before their names.
+/// One row for each level, the innermost last. A function `f` of the root is named `..f`.
 fn table(places: &[Place]) -> Value {
     let text = |text: &[u8]| Value::chars(text.get(..MAX_TEXT_BYTES).unwrap_or(text));
     let column = |cell: &dyn Fn(&Place) -> Value| Items::List(places.iter().map(cell).collect()).into();
@@ -57,7 +57,7 @@ fn table(places: &[Place]) -> Value {
     Value::table(Table::new(names, columns))
 }
 
-/// `-37!pid`, `.Q.prf0 pid`: returns the call stack of another elastick process of the same user, a row a level, the innermost last; no rows if it
+/// `-37!pid`, `.Q.prf0 pid`: returns the call stack of another elastick process of the same user, one row for each level, the innermost last; no rows if it
 /// evaluates nothing.
 ///
 /// # Errors

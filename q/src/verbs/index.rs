@@ -279,7 +279,7 @@ fn from_keyed(context: &mut Context, keys: &Table, values: &Value, i: &Value) ->
     }
 }
 
-/// Symbols are sought among symbols and chars among chars, as by `?`; the atoms of a general list too.
+/// Symbols are sought among symbols and chars among chars, as by `?`. In a general list each atom is checked: `` (`a`b!1 2)(`a;2) `` is an error.
 ///
 /// # Errors
 /// `'type` if keys and index are of different types and one of them is symbols or chars.

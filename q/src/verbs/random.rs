@@ -107,7 +107,7 @@ fn draw(rng: &mut fastrand::Rng, deal: bool, size: usize, y: &Value) -> Result {
     }
 }
 
-/// Number of values from which a zero of a temporal type draws: those of one day for a time of day, of 2000 to 2003 for a point in time.
+/// Upper bound of draws from the zero of a temporal type: `n?00:00` draws the minutes of a day, `n?2000.01.01` the dates of 2000 to 2003.
 fn of_zero(atom: &Value) -> Option<i64> {
     match atom {
         Value::Minute(_) => Some(DAY_NS / 60_000_000_000),

@@ -158,7 +158,7 @@ fn lines(value: &Value, most: usize, style: Style) -> Lines {
                 beside(left, right)
             }
             (keys, Value::Table(v)) => {
-                // The rule under nothing is as wide as the first key.
+                // The keys have no heading; the rule above them is as wide as the first key, as in kdb+.
                 let mut left = column(keys, most, style);
                 let wide = left.first().map_or(0, |l| width(l));
                 left.splice(0..0, [Vec::new(), vec![b'-'; wide]]);
