@@ -97,8 +97,8 @@ fn read(mut stream: &UnixStream, pace: &dyn Fn() -> Result<(), QError>) -> Resul
 /// Returns the call stack of a process as a message of kdb+'s wire format; empty if the process evaluates nothing. `pace` is called while it waits.
 ///
 /// # Errors
-/// `No such process` if there is none with this number; `binary mismatch` if it is no elastick process or belongs to another user; `timeout` if the primitive
-/// that it runs, such as a sort, does not end in time; the errors of `pace`, such as `stop` at the caller's deadline.
+/// `No such process` if there is none with this number; `binary mismatch` if it is no elastick process or belongs to another user; `timeout` if it does
+/// not answer in time, for instance during a long sort; the errors of `pace`, such as `stop` at the caller's deadline.
 pub fn ask(pid: u32, pace: &dyn Fn() -> Result<(), QError>) -> Result<Vec<u8>, QError> {
     let mismatch = |why: &str| QError::with("binary mismatch", format!("process {pid} {why}"));
     let late = || QError::with("timeout", format!("process {pid} waits, or what it runs takes long"));

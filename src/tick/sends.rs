@@ -40,7 +40,7 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map(|(conn, _)| *conn)
     }
 
-    /// Returns what a client has set on this connection with `\c`, `\P` and `\d`; kdb+'s defaults for a connection that is closed.
+    /// Returns the console size, precision and namespace that a client has set with `\c`, `\P` and `\d`. If its connection is closed: 25 80, 7, root.
     pub fn settings_of(&self, handle: i32) -> ClientSettings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).map_or_else(Default::default, |open| open.1)
     }

@@ -103,7 +103,7 @@ impl Session {
         self.output = Some(output);
     }
 
-    /// Sets the function with which `-37!` and `.Q.prf0` read the call stack of another process; without it they are `'access`.
+    /// Sets the function that reads another process's call stack for `-37!` and `.Q.prf0`. If none is set, both signal `'access`.
     pub fn set_stacks(&mut self, stacks: StackReader) {
         self.stacks = Some(stacks);
     }

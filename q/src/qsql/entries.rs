@@ -96,7 +96,8 @@ pub(super) fn over_record(
     Ok(Some(result))
 }
 
-/// `` ![`.lib;();0b;(enlist`f)!enlist 1] `` assigns .lib.f, and returns the namespace's name. `None` for anything else.
+/// Functional update of a namespace by name: `` ![`.lib;();0b;(enlist`f)!enlist 1] `` sets `.lib.f` to 1 and returns `` `.lib ``. `None` if `space` is no
+/// namespace, or if the update has a by or where phrase.
 fn over_namespace(context: &mut Context, query: &Query, space: Sym, frame: &mut Frame) -> Walk<Option<Value>> {
     let is_plain = query.verb == Verb::Update && query.filters.is_empty() && query.by.is_none();
     let names = names(&query.columns)?;

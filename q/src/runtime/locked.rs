@@ -1,6 +1,6 @@
 //! Code whose text is not shown: that of a script made by `\_ file`. Its text begins with a mark, as text in k begins with `k)`.
 //!
-//! It hides the text from the eye, as kdb+'s does. It is no protection: a user who can read the script can unpack it.
+//! As in kdb+, a function of such a script displays as `locked`. This is no encryption: any user who can read the file can unpack its text.
 
 /// Mark of a text in q that is not shown.
 pub(crate) const MARK: &[u8] = b"\x01";

@@ -486,7 +486,7 @@ impl<'a> Parser<'a> {
             }
             // What `x[i]` gives is a value, not a place: `x[i;j]:y` changes x, `x[i][j]:y` cannot.
             Kind::Apply(..) if !bracketed && is_chain(left) => return Err(QError::named("assign").place(left.at)),
-            // Nor is a part of a list that has no name one: `(1;2)[0]:3`.
+            // Only part of a named value can be assigned: `(1;2)[0]:3` is an error.
             Kind::Apply(f, _) if glyph == ":" && !bracketed && is_list(f) => {
                 return Err(QError::named("assign").place(left.at));
             }

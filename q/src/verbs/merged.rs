@@ -109,9 +109,10 @@ pub(super) fn by_columns(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> R
     Ok(Some(Value::dict(keys, join(context, values, added)?)))
 }
 
-/// A dyad of keyed tables with columns of other names or in another order; `None` if the columns are the same. Columns of both are computed as those
-/// of keyed tables that have only them. A column of one side alone keeps its values; for keys that only the other side has it is zero in arithmetic,
-/// and null in fills and comparisons.
+/// `a+b`, `a=b`, `a^b`, … of keyed tables whose value columns differ in name or order; `None` if they do not.
+///
+/// `([k:`x`y]u:1 2)+([k:`y`z]w:10 20)` has the columns u and w. A column of both tables is computed key by key. One that only `a` has keeps its values,
+/// and for the keys that only `b` has it is 0 in arithmetic, null in `^` and in comparisons.
 pub(super) fn by_names(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Option<Value>, QError> {
     let (Some((_, x)), Some((_, y))) = (a.keyed(), b.keyed()) else { return Ok(None) };
     if x.names == y.names {

@@ -254,7 +254,7 @@ pub(crate) fn join(context: &mut Context, x: Value, y: Value) -> Result {
     })
 }
 
-/// Two parted lists joined: since version 4.1 of kdb+ it is parted if they share no item, but perhaps where they meet.
+/// The join of two `` `p# `` lists. As in kdb+ 4.1 it keeps `` `p# `` if all equal items stand together: `` (`p#1 1 2),`p#2 3 `` does, `` (`p#1 2),`p#1 3 `` does not.
 fn still_parted(joined: Value) -> Result {
     match crate::verbs::attributes::set_attribute(b"p", joined.clone()) {
         Err(error) if *error.name == *b"u-fail" => Ok(joined),

@@ -1,7 +1,7 @@
 //! Reads enumerated columns of a table that kdb+ has saved as one file: `` `:t set ([]s:`sym$`a`b) ``.
 //!
-//! An enumeration is stored as a type byte from 20 to 76, the name of the domain with a zero byte, a byte for the attribute, a 32-bit count, and one index into the
-//! domain for each item: 64 bits wide, or 32 in files of releases before 3.6. IPC has no such form: it sends symbols.
+//! The bytes of `` `sym$`a`b `` in such a file, in order: type (20 to 76), `sym` and a zero byte, attribute, count (32 bits), and for each item its index in
+//! `sym`: 64 bits, or 32 in files of releases before 3.6. IPC has no such form: it sends symbols.
 //!
 //! The layout follows from the published sizes of such files: 30 bytes for an empty table of one column, and one position for each row.
 
