@@ -157,7 +157,8 @@ fn an_assignment_answers_the_generic_null() {
 #[test]
 fn a_query_sent_while_connecting_gets_its_reply() {
     let mut session = Session::new();
-    let probe = Value::chars("k){x:. x;$[99h<@x;:`_pykx_fn_marker;99h~@x;:x;:`_pykx_ctx_marker]}");
+    let probe = Value::chars("k){x:. x;$[99h<@x;:`$\"_pykx_fn_marker\";99h~@x;:`$\"_pykx_ctx_marker\";x]}");
+    assert_eq!(message(&mut session, vec![probe.clone(), Value::Sym(sym(".q.aj"))]), "`_pykx_fn_marker");
     assert_eq!(message(&mut session, vec![probe, Value::Sym(sym(".q"))]), "`_pykx_ctx_marker");
     let names = message(&mut session, vec![Value::chars("key"), Value::Sym(sym(".q"))]);
     assert!(names.starts_with("``"), "{names}");

@@ -29,6 +29,7 @@ mod node_web;
 mod notify;
 mod oracle;
 mod plan;
+mod q_debugger;
 mod q_lasting;
 mod q_outgoing;
 mod q_session;

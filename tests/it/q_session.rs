@@ -1,15 +1,15 @@
 //! `elastick q` as a server process, and its exit.
 
-use crate::harness::{Directory, Process, elastick};
+use crate::harness::{Directory, Process, elastick, signal, wait_for};
 use crate::node_program::{pushed, puts_off_several, sym, until, with};
 use crate::node_web::{Web, exchange_at, get};
 use crate::rdb_process::{ask, refused};
 use crate::remote_rights::{connect, session};
 use elastick::net::client::{Client, ClientError};
 use proto::{Limits, MessageKind, Value};
-use std::io::{BufRead, BufReader, ErrorKind, Lines, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, PipeReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 /// A listening session that has loaded this program.
@@ -220,22 +220,23 @@ fn an_address_with_options_of_a_session_is_an_error() {
 #[test]
 fn a_console_at_a_node_sees_why_and_programs_see_the_name() {
     let (_files, scene) = with("why", "f:{x}\n", &[]);
-    let (shown, _) = remote(scene.port, &["-q"], "read0`:/etc/hostname\n2+2\n");
+    let (shown, errors) = remote(scene.port, &["-q"], "read0`:/etc/hostname\n2+2\n");
     assert!(
-        shown.starts_with("'access (files are not available to clients; ") && shown.contains("--remote-may files"),
-        "{shown}"
+        errors.starts_with("'access (files are not available to clients; ") && errors.contains("--remote-may files"),
+        "{errors}"
     );
-    assert!(shown.ends_with(")\n  [0]  read0`:/etc/hostname\n       ^\n4\n"), "{shown}");
+    assert!(errors.ends_with(")\n  [0]  read0`:/etc/hostname\n       ^\n"), "{errors}");
+    assert_eq!(shown, "4\n", "{errors}");
     assert_eq!(refused(&mut scene.connect(), "read0`:/etc/hostname"), "access");
     let (_others, _process, port) = serving("why", "x:1\n");
-    let (shown, _) = remote(port, &["-q"], "read0`:/etc/hostname\n");
-    assert!(shown.starts_with("'access (files ") && shown.contains("-u 0"), "{shown}");
+    let (_, errors) = remote(port, &["-q"], "read0`:/etc/hostname\n");
+    assert!(errors.starts_with("'access (files ") && errors.contains("-u 0"), "{errors}");
     assert_eq!(refused(&mut connect(port), "read0`:/etc/hostname"), "access");
     // A handle of a session requests no reasons, as servers of other languages know kdb+'s logins alone.
     let question = "\"read0`:/etc/hostname\"";
-    let output = piped(&[], &format!("h:hopen {port}\nh{question}\n@[h;{question};{{x}}]\nhclose h\n"));
-    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(shown.starts_with("'access\n") && shown.ends_with("\n\"access\"\n"), "{shown}");
+    let lines = format!("h:hopen {port}\nh{question}\n@[h;{question};{{x}}]\nhclose h\n");
+    let seen = self::shown(&[], &lines);
+    assert!(seen.starts_with("'access\n") && seen.ends_with("\n\"access\"\n"), "{seen}");
 }
 
 #[test]
@@ -270,12 +271,11 @@ fn a_clients_console_and_namespace_end_with_its_connection() {
     assert_eq!(ask(&mut client, "(string system\"d\";.Q.s1 g)~(\".own\";\"{x+h}\")"), Value::Bool(true));
     assert_eq!(ask(&mut other, "(string system\"d\";.Q.s1 .own.g)~(enlist\".\";\"{x+h}\")"), Value::Bool(true));
     ask(&mut client, "system\"d .\"");
-    // A backtrace has the callers' levels: qStudio leaves out the last four.
-    let levels = Value::List {
-        attr: 0,
-        items: vec![Value::chars("{.Q.trp[{((1b;`);value x)};x;{count y}]}"), Value::chars("1+`a")],
-    };
-    assert_eq!(client.request(&levels).expect("an answer"), Value::Long(5));
+    // A backtrace has the callers' levels: qStudio, which sends a text, leaves out the last four; a lambda sent with its argument is no text.
+    let levels = "{.Q.trp[{((1b;`);value x)};x;{count y}]}";
+    assert_eq!(ask(&mut client, &format!("{levels}\"1+`a\"")), Value::Long(5));
+    let applied = Value::List { attr: 0, items: vec![Value::chars(levels), Value::chars("1+`a")] };
+    assert_eq!(client.request(&applied).expect("an answer"), Value::Long(4));
     // k over IPC: a report of qStudio's kind, and a lambda that is stored.
     assert_eq!(ask(&mut client, "k)(#!3;.:'[`.z.K`.z.k])~(3;(.z.K;.z.k))"), Value::Bool(true));
     assert_eq!(refused(&mut client, "k)0:`:/etc/hostname"), "access");
@@ -291,6 +291,23 @@ fn piped(arguments: &[&str], input: &str) -> Output {
     let written = child.stdin.take().expect("piped").write_all(input.as_bytes());
     assert!(written.as_ref().map_or_else(|e| e.kind() == ErrorKind::BrokenPipe, |()| true), "its input: {written:?}");
     child.wait_with_output().expect("it ends")
+}
+
+/// What a terminal would show of a session whose stdin is a pipe: output and errors, in order.
+pub fn shown(arguments: &[&str], input: &str) -> String {
+    let (mut child, mut output) = with_one_output(elastick(&[&["q"], arguments].concat()));
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("taken");
+    let mut text = String::new();
+    output.read_to_string(&mut text).expect("text");
+    child.wait().expect("it ends");
+    text
+}
+
+/// Starts a process whose errors and output go to one pipe.
+pub fn with_one_output(mut command: Command) -> (Child, PipeReader) {
+    let (output, end) = std::io::pipe().expect("a pipe");
+    command.stdin(Stdio::piped()).stderr(end.try_clone().expect("a copy")).stdout(end);
+    (command.spawn().expect("it runs"), output)
 }
 
 #[test]
@@ -346,6 +363,63 @@ fn the_exit_code_is_the_scripts() {
         let output = piped(&[script.to_str().expect("a path")], input);
         assert_eq!(output.status.code(), Some(code), "{text} {input}: {output:?}");
     }
+}
+
+/// What a program reads, and what a person should hear of: `elastick q job.q >data.csv` keeps them apart.
+#[test]
+fn errors_are_no_output() {
+    let directory = Directory::new("session-errors");
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, "-1\"data\";\n1+`a\n").expect("written");
+    let output = piped(&["-q", script.to_str().expect("a path")], "2+2\n1+`b\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "data\n4\n");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(errors.contains("s.q:2: 1+`a") && errors.contains("  [0]  1+`b\n"), "{errors}");
+}
+
+#[test]
+fn a_session_started_to_ignore_sighup_does() {
+    let directory = Directory::new("session-nohup");
+    let ready = directory.path().join("ready");
+    let text = format!("trap '' HUP; exec \"$0\" q -q -p 0W <<< '(`$\":{}\") 0: enlist string .z.i'", ready.display());
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &text]).arg(elastick(&[]).get_program());
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = shell.spawn().expect("bash");
+    let process: u32 = wait_for("the session", || std::fs::read_to_string(&ready).ok()?.trim_ascii().parse().ok());
+    signal(process, "HUP");
+    // It is still there to be ended.
+    signal(process, "TERM");
+    assert_eq!(child.wait().expect("it ends").code(), Some(128 + 15));
+}
+
+#[test]
+fn a_profile_is_loaded_before_the_script() {
+    let directory = Directory::new("session-profile");
+    std::fs::write(directory.path().join("q.q"), "a:1\n").expect("written");
+    std::fs::write(directory.path().join("own.q"), "a:2\n").expect("written");
+    std::fs::write(directory.path().join("s.q"), "b:10*a\n").expect("written");
+    let run = |set: &[(&str, &str)]| {
+        let mut command = elastick(&["q", "s.q", "-q"]);
+        command.current_dir(directory.path()).envs(set.iter().copied());
+        let (mut child, mut output) = with_one_output(command);
+        child.stdin.take().expect("piped").write_all(b"b\n").expect("taken");
+        let mut text = String::new();
+        output.read_to_string(&mut text).expect("text");
+        child.wait().expect("it ends");
+        text
+    };
+    assert_eq!(run(&[("QHOME", ".")]), "10\n");
+    assert_eq!(run(&[("QHOME", "."), ("QINIT", "own.q")]), "20\n");
+}
+
+#[test]
+fn a_script_may_come_from_a_pipe() {
+    let mut command = Command::new("bash");
+    let text = "\"$0\" q -q <(echo 'while[0;1];-1\"loaded\";exit 0')";
+    command.args(["-c", text]).arg(elastick(&[]).get_program());
+    let output = command.stdin(Stdio::null()).output().expect("bash");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "loaded\n", "{output:?}");
 }
 
 /// KX's tick.q reads the timer's period while it loads, to decide whether it publishes in batches.
@@ -446,148 +520,12 @@ fn a_login_keeps_no_session_waiting_for_a_client_that_has_left() {
     login.read_exact(&mut [0]).expect("admitted");
 }
 
-/// What a session prints for lines of which one fails in a function, with the debugger on.
-fn debugged(lines: &str) -> String {
-    String::from_utf8_lossy(&piped(&["-e", "1"], lines).stdout).into_owned()
-}
-
-#[test]
-fn a_suspended_evaluation_continues_with_a_value() {
-    // The value takes the place of what failed, not of the function.
-    let shown = debugged("{0N!\"x+1 is \",string x+1;x}`asd\n:17\n");
-    assert!(shown.starts_with("'type ") && shown.ends_with("^\n\"x+1 is 17\"\n`asd\n"), "{shown}");
-    // Locals are in scope of the value, a local that was being changed keeps its items, and each failure suspends.
-    assert!(debugged("{l:(x;1;`c);l[1]:{x+`b}each 1 2;l}3\n:10*x\n:5\n").ends_with("3\n10 5\n`c\n"));
-    assert!(debugged("f:{breakhere;`ended}\nf 1\n:\n").ends_with("^\n`ended\n"));
-    assert!(debugged("{value x}\"1+`a\"\n:8\n").ends_with("^\n8\n"));
-    // A trap handles its errors; the function around it is suspended at its own.
-    assert!(debugged("{(@[{x+`a};x;\"trapped \",];x+`b)}1\n:2\n").ends_with("^\n\"trapped type\"\n2\n"));
-}
-
-#[test]
-fn a_suspended_script_continues_with_its_next_line() {
-    let directory = Directory::new("session-resumed");
-    let script = directory.path().join("s.q");
-    std::fs::write(&script, "a:b:0\nfunc:{1+x}\na:func`a\nb:1\n").expect("written");
-    let shown = debugged(&format!("\\l {}\n.Q.bt[]\n:42\na,b\n", script.display()));
-    let place = format!("  [3]  {}:2: func:{{1+x}}\n", script.display());
-    assert!(shown.contains(&place) && shown.contains(":3: a:func`a\n") && shown.ends_with("^\n42 1\n"), "{shown}");
-}
-
-#[test]
-fn a_suspended_evaluation_shows_the_locals_of_every_frame() {
-    let lines = "f:{g[x;2#y]}\ng:{a:x*2;a+y}\nf[3;\"hello\"]\na*4\n`\ny\n.\na\n'other\n(x;y)\n\\\n1+1\n";
-    let shown = debugged(lines);
-    let frames: Vec<&str> = shown.lines().filter(|line| !line.trim_start().starts_with('^')).collect();
-    let expected = [
-        "'type (+ was given a long and a string)",
-        "  [2]  g:{a:x*2;a+y}",
-        "24",
-        "  [1]  f:{g[x;2#y]}",
-        "\"hello\"",
-        "  [2]  g:{a:x*2;a+y}",
-        "6",
-        "'other",
-        "  [1]  f:{g[x;2#y]}",
-        "3",
-        "\"hello\"",
-        "2",
-    ];
-    assert_eq!(frames, expected);
-}
-
-#[test]
-fn debuggers_nest_and_each_backslash_ends_one() {
-    let lines = "{x+y}[1;`a]\n{x*y}[x;`b]\n.z.ey\n\\\ny\n\\\nx\n";
-    let shown = debugged(lines);
-    assert!(shown.contains("^\n1\n`b\n`a\n'x (no variable"), "{shown}");
-}
-
-#[test]
-fn a_suspended_evaluation_continues_with_the_locals_that_the_debugger_leaves() {
-    assert!(debugged("f:{a:1;x+`b;a}\nf 5\na:7\na\n:0\n").ends_with("^\n7\n7\n"));
-    // A change that failed leaves its local as it was.
-    assert!(debugged("f:{x:1;x+:`a;x}\nf 1\nx\n:0\n").ends_with("^\n1\n1\n"));
-    assert!(debugged("f:{b:til 3;b[`a]:5;b}\nf 1\n:0\n").ends_with("^\n0 1 2\n"));
-    // Of a frame further out, too.
-    assert!(debugged("f:{a:1;g x;a}\ng:{x+`b}\nf 5\n`\na:8\n:0\n").ends_with("^\n8\n"));
-}
-
-#[test]
-fn a_debugger_is_in_the_namespace_of_the_frame() {
-    let lines = "\\d .foo\nf:{b:x+`a;b}\nh:2\n\\d .\n.foo.f 1\nh\n`\nh\n:3\nsystem\"d\"\n";
-    let shown = debugged(lines);
-    assert!(shown.contains("^\n2\n  [0]  .foo.f 1\n") && shown.contains("'h (no variable"), "{shown}");
-    assert!(shown.ends_with("^\n3\n`.\n"), "{shown}");
-}
-
-/// A session with a debugger and a port, the rest of its output, and the port.
-fn suspending(script: Option<&str>) -> (Child, Lines<BufReader<ChildStdout>>, u16) {
-    let mut command = elastick(&["q"]);
-    command.args(script).args(["-e", "1", "-p", "0W"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
-    if script.is_none() {
-        writeln!(child.stdin.as_mut().expect("piped"), "-1 string system\"p\";").expect("taken");
-    }
-    let mut output = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let port = output.next().expect("a line").expect("text").parse().expect("a port");
-    (child, output, port)
-}
-
-/// Gives a session its last lines, and returns what it prints until it ends.
-fn ended(mut child: Child, output: Lines<BufReader<ChildStdout>>, lines: &str) -> Vec<String> {
-    let input = child.stdin.as_mut().expect("piped");
-    writeln!(input, "{lines}\nexit 0").expect("taken");
-    let rest = output.map(|line| line.expect("text")).collect();
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
-    rest
-}
-
-#[test]
-fn clients_and_the_timer_are_served_while_an_evaluation_is_suspended() {
-    let (mut child, mut output, port) = suspending(None);
-    let input = child.stdin.as_mut().expect("piped");
-    writeln!(input, "n:0\n.z.ts:{{n+:1}}\n\\t 10\n{{k:x+`a;n>0}}1").expect("taken");
-    assert!(output.next().expect("a line").expect("text").starts_with("'type"));
-    // The client's own error is its alone, and does not suspend anything.
-    let mut client = connect(port);
-    assert_eq!(refused(&mut client, "{x+`b}1"), "type");
-    assert!((0..100_000).any(|_| ask(&mut client, "n") != Value::Long(0)), "the timer is served");
-    let rest = ended(child, output, ":3\n`after");
-    assert_eq!(rest[rest.len() - 2..], ["1b", "`after"]);
-}
-
-#[test]
-fn clients_are_served_while_a_script_of_the_command_line_is_suspended() {
-    let directory = Directory::new("session-start");
-    let script = directory.path().join("s.q");
-    std::fs::write(&script, "-1 string system\"p\";\nf:{x+`a}\nr:f 1\n").expect("written");
-    let (child, output, port) = suspending(script.to_str());
-    assert_eq!(ask(&mut connect(port), "1+1"), Value::Long(2));
-    // What is defined meanwhile is not of the script.
-    let rest = ended(child, output, "g:{x+`c}\n:5\nr\ng 1\n\\");
-    assert!(rest.contains(&"5".to_string()) && rest.contains(&"  [1]  g:{x+`c}".to_string()), "{rest:?}");
-}
-
-#[test]
-fn a_suspended_evaluation_gets_no_rights_of_the_lines_at_its_console() {
-    for line in ["\\ts 1", "\\t 0", "1+1", ":"] {
-        let (mut child, mut output, port) = suspending(None);
-        ask(&mut connect(port), "f:{x+`a;system\"echo granted\"}");
-        writeln!(child.stdin.as_mut().expect("piped"), "f 1").expect("taken");
-        assert!(output.next().expect("a line").expect("text").starts_with("'type"));
-        let rest = ended(child, output, &format!("{line}\n:5\n:6")).join("\n");
-        assert!(rest.contains("'access") && !rest.contains("\n,\"granted\""), "{line}: {rest}");
-    }
-}
-
 #[test]
 fn a_backslash_alone_switches_between_q_and_k() {
     let lines = "\\\n!3\n#1 2 3\n\\\ntil 2\n";
     let output = piped(&["-e", "1"], lines);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0 1 2\n3\n0 1\n");
     // Where nothing is suspended, it is that of a debugger.
-    let output = piped(&[], "f:{x+`a}\nf 1\n\\\ntil 2\n");
-    let shown = String::from_utf8_lossy(&output.stdout);
+    let shown = shown(&[], "f:{x+`a}\nf 1\n\\\ntil 2\n");
     assert!(shown.starts_with("'type") && shown.ends_with("\n0 1\n"), "{shown}");
 }

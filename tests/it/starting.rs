@@ -112,6 +112,8 @@ fn an_error_in_a_schema_is_shown_where_it_is() {
         &["no nosuch.q", &format!("at {nowhere}/nosuch.q, /"), "/schemas/nosuch.q, /", "/tick/nosuch.q", "--schemas"],
     );
     says(&["rdb", ":1", "-p", "127.0.0.1:0", "-u", "/nonexistent/users"], &["-u, -U", "/nonexistent/users"]);
+    says(&["q", "-p", "127.0.0.1:0", "-u", "/nonexistent/users"], &["-u, -U", "/nonexistent/users"]);
+    says(&["q", "-U", "/nonexistent/users"], &["-u, -U", "/nonexistent/users"]);
     says(&["rdb", ":1", "-p", "127.0.0.1:0", "--allow", "/nonexistent/names"], &["--allow", "/nonexistent/names"]);
 }
 

@@ -1,4 +1,4 @@
-//! File descriptors of this process.
+//! Limits of this process: file descriptors, address space.
 
 use std::fs;
 use std::io;
@@ -20,6 +20,14 @@ pub fn open_fds() -> io::Result<u64> {
 /// Returns the limit of open file descriptors; `None` if there is none.
 pub fn max_fds() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+/// Returns how many bytes the process may still map under a limit such as that of `ulimit -v`; `None` without a limit.
+pub fn address_space_left() -> Option<u64> {
+    let limit_bytes = rustix::process::getrlimit(rustix::process::Resource::As).current?;
+    let mapped = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = mapped.split(' ').next()?.parse().ok()?;
+    Some(limit_bytes.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
 }
 
 #[cfg(test)]

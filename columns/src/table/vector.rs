@@ -184,8 +184,8 @@ fn gather<T: Clone, I: Int>(items: &[T], rows: &[I], missing: T) -> Vec<T> {
     out
 }
 
-/// The null in place of a value like this one: of an atom the null of its type, of a vector or table an empty one, of a general list a list of
-/// the nulls of its items.
+/// The null in place of a value like this one: of an atom the null of its type, of a vector, table or dictionary an empty one, of a general
+/// list a list of the nulls of its items.
 fn null_like(value: &Value) -> Value {
     match value {
         Value::Vector(Vector { items: Items::List(items), .. }) if !items.is_empty() && !budget::spend(items.len()) => {
@@ -194,7 +194,7 @@ fn null_like(value: &Value) -> Value {
         }
         Value::Vector(v) => Value::Vector(v.cut(0, 0)),
         table @ Value::Table(_) => table.cut(0, 0),
-        Value::Dict(d) if d.keyed().is_some() => Value::dict(d.keys.cut(0, 0), d.values.cut(0, 0)),
+        Value::Dict(d) => Value::dict(d.keys.cut(0, 0), d.values.cut(0, 0)),
         // A namespace begins with the generic null. A list of functions gives it too: functions have no typed null.
         Value::Null | Value::Func(_) => Value::Null,
         atom if atom.is_atom() => Value::null_of(-atom.type_number()),

@@ -116,7 +116,7 @@ impl Context<'_> {
         let name = std::mem::take(&mut self.callee);
         let function = match f {
             Value::Func(function) => function,
-            Value::Null => return arguments.into_iter().next().ok_or(QError::named("rank")),
+            Value::Null => return identity(arguments),
             Value::Sym(name) if environment::is_address(*name) => return environment::one_shot(self, *name, arguments),
             Value::Sym(name) => return self.applied_name(*name, arguments),
             Value::Int(_) | Value::Long(_) => {
@@ -247,4 +247,12 @@ impl Context<'_> {
 /// A lambda without parameters takes one argument, and ignores it: as a timer or a handler it is given one.
 fn most_arguments(parameters: usize) -> usize {
     parameters.max(1)
+}
+
+/// `(::)x`. `1 2 3 ::` gives the identity nothing on its right.
+fn identity(arguments: Vec<Value>) -> Result<Value, QError> {
+    match arguments.iter().skip(1).all(|argument| matches!(argument, Value::Null)) {
+        true => arguments.into_iter().next().ok_or(QError::named("rank")),
+        false => Err(given::too_many(1, arguments.len())),
+    }
 }

@@ -22,8 +22,13 @@ pub(crate) fn call(context: &mut Context, n: i64, x: Value) -> Result {
     match n {
         i64::MIN => internal::print_through(context, x),
         -1 => match &x {
-            // Loaders of scripts apply it to each line.
-            Value::Vector(Vector { items: Items::Char(line), .. }) => Ok(Value::chars(line.trim_ascii_end())),
+            // Loaders of scripts apply it to each line, and look for a blank before one that continues another.
+            Value::Vector(Vector { items: Items::Char(line), .. }) => {
+                let line = line.trim_ascii_end();
+                let indent = line.iter().take_while(|c| matches!(c, b' ' | b'\t')).count();
+                let (_, code) = line.split_at(indent);
+                Ok(Value::chars([&vec![b' '; indent][..], code].concat()))
+            }
             _ => strings::hsym(context, x),
         },
         -2 => attributes::attr(context, x),

@@ -68,8 +68,8 @@ fn way(context: &Context, error: &QError, trap: &str, handler: &Value) -> Vec<Pl
     let mut levels = crate::verbs::trace::levels(context, context.at);
     let traps = context.frames.last().and_then(|level| level.lambda());
     // Code of the owner reads its own stack, but not where it applies what a client gave it.
-    let is_owners = traps.is_some_and(|of| is_owners(of) && calls(of, trap, handler));
-    if context.host.caller().remote && !is_owners {
+    let is_trap_owners = || traps.is_some_and(|of| is_owners(of) && calls(of, trap, handler));
+    if context.host.caller().remote && !is_trap_owners() {
         // A remote caller sees its own message and what that calls, but no paths; where handlers are set or it may not see all rows, only the message and
         // the lambdas that are written in it.
         let has_handler = HANDLERS.iter().any(|name| context.host.global(prims::name(name)).is_some());

@@ -3,7 +3,7 @@
 use crate::io::wire;
 use crate::runtime::error::QError;
 use columns::table::Value;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 
 /// Form of a file, by its head and size. A file that cannot be read counts as text.
 #[derive(Clone, Copy)]
@@ -35,6 +35,10 @@ impl FileForm {
         /// Bytes of the longest head, that of an enumeration, and where it has the type, the attribute and the count.
         const PAGE: usize = 4096;
         const TAIL: usize = 0xff0;
+        // To look at a pipe, such as /dev/stderr may be, would wait for its bytes.
+        if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
+            return FileForm::Plain;
+        }
         let mut head = Vec::new();
         let read = |file: std::fs::File| {
             let size = file.metadata()?.len();
@@ -71,6 +75,32 @@ impl FileForm {
     }
 }
 
+/// Appends bytes whole or not at all: half a message, as a full disk leaves it, would make those appended later unreadable.
+fn append(file: &mut std::fs::File, bytes: &[u8], handle: i64) -> Result<(), QError> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let error = match file.write(bytes.get(written..).unwrap_or_default()) {
+            Ok(0) => std::io::ErrorKind::WriteZero.into(),
+            Ok(count) => {
+                written += count;
+                continue;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => error,
+        };
+        // Only if nothing stands behind this part: another process may append to the file, too.
+        let end = file.stream_position().unwrap_or(0);
+        if written > 0 && file.metadata().is_ok_and(|found| found.is_file() && found.len() == end) {
+            // The part stays if this fails, too: the error is reported either way.
+            let _ = file.set_len(end.saturating_sub(written as u64));
+        }
+        let words = error.to_string();
+        let words = words.split(" (os error").next().unwrap_or_default();
+        return Err(QError::signal(format!("Cannot write to handle {handle}. OS reports: {words}").into_bytes()));
+    }
+    Ok(())
+}
+
 /// Appends text, bytes or items as in memory to a file; a negative handle ends each text with a newline. Readers take the items up to the
 /// end of the file, so the count in its head stays as it is.
 pub(super) fn write(file: &mut std::fs::File, holds: FileForm, handle: i64, message: &Value) -> Result<Value, QError> {
@@ -102,7 +132,7 @@ pub(super) fn write(file: &mut std::fs::File, holds: FileForm, handle: i64, mess
             }
         }
     }
-    file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+    append(file, &out, handle)?;
     Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
 }
 
@@ -124,6 +154,6 @@ pub(super) fn write_items(file: &mut std::fs::File, handle: i64, message: &Value
         let message = wire::message(item)?;
         out.extend_from_slice(message.get(proto::HEADER_BYTES..).unwrap_or_default());
     }
-    file.write_all(&out).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
+    append(file, &out, handle)?;
     Ok(Value::Int(i32::try_from(handle).unwrap_or(0)))
 }

@@ -10,7 +10,7 @@ use crate::runtime::host::Host;
 use crate::runtime::limits::{Limits, settled};
 use crate::runtime::locked;
 use crate::syntax::ast::Kind;
-use crate::syntax::{lex, parse, prims};
+use crate::syntax::{lex, parse};
 use crate::verbs::above::Evaluate;
 use crate::verbs::function::valence;
 use columns::table::function::Function;
@@ -200,25 +200,6 @@ fn run_in_namespaces(context: &mut Context, text: &[u8], mut program: parse::Par
     Ok(value)
 }
 
-/// Query in k by which PyKX finds out whether a name is a function, a context or a value; the response is a marker or the value.
-const CONTEXT_PROBE: &[u8] = b"k){x:. x;$[99h<@x;:";
-
-fn context_probe(context: &mut Context, asked: Option<&Value>) -> Result<Value, QError> {
-    let Some(Value::Sym(name)) = asked else { return Err(QError::named("type")) };
-    let value = context.global(*name)?;
-    Ok(match &value {
-        Value::Func(_) => Value::Sym(prims::name("_pykx_fn_marker")),
-        // A context is a dictionary whose first entry is the null symbol with the generic null.
-        Value::Dict(space)
-            if space.keys.as_symbols().and_then(<[Sym]>::first) == Some(&Sym::NULL)
-                && matches!(space.values.at(0), Value::Null) =>
-        {
-            Value::Sym(prims::name("_pykx_ctx_marker"))
-        }
-        _ => value,
-    })
-}
-
 pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QError> {
     context.enter()?;
     let (head, arguments) = match object {
@@ -249,11 +230,10 @@ pub(crate) fn message(context: &mut Context, object: &Value) -> Result<Value, QE
         }
         Value::Sym(name) => globals::applied(context, *name)?,
         Value::Char(_) | Value::Vector(Vector { items: Items::Char(_), .. }) => {
-            let written = head.as_text().unwrap_or_default();
-            if written.starts_with(CONTEXT_PROBE) {
-                return context_probe(context, arguments.first());
-            }
-            run_text(context, written)?
+            let is_outermost = context.text.is_empty() && context.frames.is_empty();
+            let f = run_text(context, head.as_text().unwrap_or_default())?;
+            context.is_text_done |= is_outermost;
+            f
         }
         _ => head,
     };

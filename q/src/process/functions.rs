@@ -159,7 +159,7 @@ static FUNCTIONS: &[(&str, Run)] = &[
     whole!("except", both of sets::except),
     whole!("cross", both of shape::cross),
     whole!("cut", right of take::cut),
-    whole!("sublist", right of take::sublist),
+    ("sublist", Run::Binary(files::database::sublist)),
     whole!("rotate", right of shape::rotate),
     whole!("xprev", right of shape::xprev),
     whole!("xrank", right of sort::xrank),

@@ -72,6 +72,8 @@ pub struct Context<'h> {
     pub(crate) debugs: bool,
     /// The text that the client sent.
     pub(crate) text: Vec<u8>,
+    /// The text has been evaluated, and its value is applied: of `("{x+y}";1;2)` the stack begins with the lambda.
+    pub(crate) is_text_done: bool,
     /// Spare registers of the VM, reused by the next run.
     pub(crate) machine: Option<Box<Registers>>,
     /// Makes walks over values count towards this evaluation.
@@ -104,6 +106,7 @@ impl<'h> Context<'h> {
             at: 0,
             debugs,
             text: Vec::new(),
+            is_text_done: false,
             machine: None,
             _watch: watch,
             steps: 0,

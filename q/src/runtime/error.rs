@@ -102,6 +102,14 @@ impl From<TooManySymbols> for QError {
     }
 }
 
+/// The name of an unknown variable as the text has it, without its namespace: for `foo` under `\d .my` the error is `'foo`, not `'.my.foo`.
+fn as_written(full: &[u8], place: &Place) -> Option<Vec<u8>> {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_');
+    let word = place.text.get(place.at as usize..)?.split(|byte| !is_of_name(byte)).next()?;
+    let space = full.strip_suffix(word)?.strip_suffix(b".")?;
+    (space.first() == Some(&b'.') && word.first().is_some_and(u8::is_ascii_alphabetic)).then(|| word.to_vec())
+}
+
 impl QError {
     /// Maximum number of levels in a stack trace.
     pub(crate) const MAX_TRACE: usize = 64;
@@ -237,8 +245,17 @@ impl QError {
             && let Some(at) = way.at.take()
             && way.places.len() < QError::MAX_TRACE
         {
-            let place = Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start), origin: None };
+            let mut place =
+                Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start), origin: None };
+            if place.at == 0 && name.is_empty() && text.starts_with(b"'") {
+                // kdb+ shows a signal by the line itself at what is signalled: `'`oops`.
+                place.at = 1;
+            }
+            let short = if way.places.is_empty() { as_written(&self.name, &place) } else { None };
             way.places.push(place.shown());
+            if let Some(short) = short {
+                self.name = Cow::Owned(short);
+            }
         }
         self
     }
@@ -404,17 +421,43 @@ impl Place {
             head.extend_from_slice(&self.name);
             head.push(b':');
         }
-        // Of a text with several lines, the line with the position.
-        let from = self.text.get(..at).and_then(|t| t.iter().rposition(|c| *c == b'\n')).map_or(0, |p| p + 1);
-        let line = self.text.get(from..).unwrap_or_default();
-        let line = line.split(|c| *c == b'\n').next().unwrap_or_default();
-        let before = self.text.get(from..at).unwrap_or_default();
-        let indent = head.len() + before.iter().filter(|c| **c & 0xc0 != 0x80).count();
-        out.extend_from_slice(&head);
-        out.extend_from_slice(line);
+        write_lines(head, &self.text, at, out);
+    }
+}
+
+/// Writes the line of `text` with the position `at`, a caret under it, and as kdb+ does the lines before and after it. The first line of the text
+/// follows `head`: `/my/a.q:3: f:{[x]`; if the lines shown begin later, they stand under it.
+fn write_lines(mut head: Vec<u8>, text: &[u8], at: usize, out: &mut Vec<u8>) {
+    let (before, after) = text.split_at_checked(at).unwrap_or((text, b""));
+    let start_of = |text: &[u8]| text.iter().rposition(|c| *c == b'\n');
+    let (above, start) = match start_of(before) {
+        Some(end) => before.split_at(end),
+        None => (&b""[..], before),
+    };
+    let is_first = start.len() == before.len();
+    let mut below = after.splitn(3, |c| *c == b'\n');
+    let columns = |line: &[u8]| line.iter().filter(|c| **c & 0xc0 != 0x80).count();
+    let mut indent = columns(start);
+    if is_first {
+        indent += head.len();
+    } else {
+        if let Some(end) = start_of(above) {
+            head.push(b'\n');
+            head.extend_from_slice(above.get(end + 1..).unwrap_or_default());
+        } else {
+            head.extend_from_slice(above);
+        }
+        indent = indent.saturating_sub(1);
+    }
+    out.append(&mut head);
+    out.extend_from_slice(start);
+    out.extend_from_slice(below.next().unwrap_or_default());
+    out.push(b'\n');
+    out.extend(std::iter::repeat_n(b' ', indent));
+    out.extend_from_slice(b"^\n");
+    if let Some(next) = below.next() {
+        out.extend_from_slice(next);
         out.push(b'\n');
-        out.extend(std::iter::repeat_n(b' ', indent));
-        out.extend_from_slice(b"^\n");
     }
 }
 

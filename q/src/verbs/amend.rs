@@ -1,5 +1,7 @@
 //! Amend of a list, dictionary or table: indexed assignment, and `@` and `.` with three and four arguments.
 
+mod in_table;
+
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::limits;
@@ -13,6 +15,7 @@ use crate::verbs::rows::{is_item_of_lists, row_like};
 use crate::verbs::{cast, enums, find, index, many};
 use columns::sys::shared::{Held, Shared, depth_around};
 use columns::table::{Attr, Dict, Items, Table, Value, Vector};
+use in_table::set_in_table;
 use proto::types;
 use std::sync::Arc;
 
@@ -195,8 +198,14 @@ fn single(context: &mut Context, x: Value, at: Key, rest: &[Value], change: &Ame
     {
         return Err(QError::no_column(columns::table::symbol::text(*name)));
     }
+    // Records in a column are items of a list, of which one may become another or get a new key.
+    if let (Value::Table(t), Value::Sym(name), [_, ..]) = (&x, key, rest) {
+        let column = Value::Vector(index::column(t, *name)?.clone());
+        let new = deep(context, column, rest, change)?;
+        return set(context, x, key, new);
+    }
     if let (Value::Table(t), [Value::Sym(name), deeper @ ..]) = (&x, rest) {
-        let column = Value::of_column(index::column(t, *name)?.clone());
+        let column = Value::Vector(index::column(t, *name)?.clone());
         let new = deep(context, column, &[std::slice::from_ref(key), deeper].concat(), change)?;
         return set(context, x, &Value::Sym(*name), new);
     }
@@ -475,52 +484,6 @@ fn append(context: &mut Context, list: Value, item: Value) -> Result<Value, QErr
         }
         simple if fits => Ok(simple.join(&item.to_items()).into()),
         _ => Err(QError::named("type")),
-    }
-}
-
-fn set_in_table(context: &mut Context, mut t: Table, key: &Value, new: Value) -> Result<Value, QError> {
-    t.sorted = false;
-    match key {
-        Value::Sym(name) => {
-            let rows = t.count();
-            let column = match new {
-                list @ (Value::Vector(_) | Value::Table(_)) => list,
-                scalar => Value::collapse(vec![scalar; rows]),
-            };
-            let column = column.into_vector().ok_or(QError::named("type"))?;
-            if column.len() != rows && !t.columns.is_empty() {
-                return Err(QError::named("length"));
-            }
-            match limits::place(&t.names, *name)?.and_then(|at| t.columns.get_mut(at)) {
-                Some(old) => *old = column,
-                None => {
-                    t.names.push(*name);
-                    t.columns.push(column);
-                }
-            }
-            Ok(Value::table(t))
-        }
-        row => {
-            if matches!(new, Value::Vector(_)) && new.count() != t.columns.len() {
-                return Err(QError::named("length"));
-            }
-            for (i, column) in t.columns.iter_mut().enumerate() {
-                let name = t.names.get(i).copied().unwrap_or_default();
-                let item = match &new {
-                    Value::Dict(d) => match find::position(&d.keys, &Value::Sym(name))? {
-                        Some(at) => d.values.at(at),
-                        None => continue,
-                    },
-                    list @ Value::Vector(_) => list.at(i),
-                    Value::Null => nothing_of(column),
-                    atom if atom.is_atom() => atom.clone(),
-                    _ => return Err(QError::named("type")),
-                };
-                let changed = set_item(context, column.clone(), row, item)?;
-                *column = changed.into_vector().ok_or(QError::named("type"))?;
-            }
-            Ok(Value::table(t))
-        }
     }
 }
 

@@ -57,7 +57,7 @@ fn attributes_after(t: &mut Arc<Table>, new: &Table) -> std::result::Result<Vec<
 /// Adds rows to a table, with or without keys. In a keyed table, rows with existing keys are replaced (`replace`) or rejected.
 ///
 /// # Errors
-/// `insert` for an existing key, `u-fail`, `wsfull`; `x` stays as it was.
+/// `insert` for an existing key, `wsfull`; `x` stays as it was.
 fn add(x: &mut Value, new: &Fitting, replace: bool) -> Done {
     match x {
         Value::Table(t) => add_rows(t, &new.rows),

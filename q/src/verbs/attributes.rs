@@ -126,10 +126,10 @@ pub(crate) fn ascends(items: &Items) -> std::result::Result<bool, QError> {
     Ok(true)
 }
 
-/// Returns the attribute of a vector after `more` is appended.
+/// Returns the attribute of a vector after `more` is appended: `` x:`u#1 2;x,:3 `` keeps it, and `x,:1` loses it, as kdb+ 4.1 does.
 ///
 /// # Errors
-/// `u-fail` if items would no longer be unique.
+/// Items that cannot be compared, and the limits of a query.
 pub(crate) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr, QError> {
     Ok(match v.attr {
         Attr::None | Attr::Mapped(_) | Attr::Parted => Attr::None,
@@ -154,10 +154,7 @@ pub(crate) fn after_append(v: &Vector, more: &Items) -> std::result::Result<Attr
                 let both = v.items.clone().join(more);
                 find::groups(&both)?.firsts.len() == both.len()
             };
-            if !unique {
-                return Err(QError::named("u-fail"));
-            }
-            Attr::Unique
+            if unique { Attr::Unique } else { Attr::None }
         }
     })
 }
@@ -171,10 +168,8 @@ pub(crate) fn after_growth(v: &mut Vector, more: &Items) -> std::result::Result<
         && let Some(found) = v.items.find_indexed(more, find::room)
     {
         let is_new = found?.iter().all(Option::is_none);
-        return match is_new && (more.len() < 2 || find::groups(more)?.firsts.len() == more.len()) {
-            true => Ok(Attr::Unique),
-            false => Err(QError::named("u-fail")),
-        };
+        let is_unique = is_new && (more.len() < 2 || find::groups(more)?.firsts.len() == more.len());
+        return Ok(if is_unique { Attr::Unique } else { Attr::None });
     }
     after_append(v, more)
 }

@@ -168,6 +168,8 @@ pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
         |v: &Vector| matches!(&v.items, Items::List(l) if !l.is_empty() && l.iter().all(Value::is_scalar));
     let holds_lists =
         |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if !l.iter().all(Value::is_scalar));
+    // Nor is one where an atom comes first: `("s";"ring";"t")?("st";"ring")` looks up characters, and `?("s";"ring")` its two items.
+    let begins_with_list = |v: &Value| v.as_vector().is_some_and(|v| !v.is_empty() && !v.items.get(0).is_scalar());
     // Atoms and lists among one another are no item of a list of vectors, so each is one: `("a";"ba") in ("ba";"dc")` is 01b.
     let is_vector = |item: &Value| matches!(item, Value::Vector(v) if !matches!(v.items, Items::List(_)));
     let is_mixed = || match (value, &list.items) {
@@ -180,7 +182,13 @@ pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
     };
     match depth(value) {
         _ if of_items == 1 && is_mixed() => FindRank::ListOfItems,
-        _ if of_items == 0 && holds_lists(value) && is_of_atoms(list) => FindRank::Higher,
+        _ if of_items == 0
+            && holds_lists(value)
+            && !list.is_empty()
+            && (is_of_atoms(list) || begins_with_list(value)) =>
+        {
+            FindRank::Higher
+        }
         _ if of_items == 0 || value.is_nothing() => FindRank::ListOfItems,
         of_value if of_value <= of_items => FindRank::Item,
         of_value if of_value == of_items + 1 => FindRank::ListOfItems,

@@ -71,11 +71,7 @@ fn shown_long(value: &Value) -> i64 {
 
 /// Formats an atom as an item of a vector, without the type suffix at the vector's end; empty for other values.
 pub(crate) fn item(value: &Value, precision: u8) -> Vec<u8> {
-    if let Some(mut digits) = special(value) {
-        // The suffix of a month is that of its vector.
-        if !matches!(value, Value::Month(_)) {
-            digits.extend(types::letter(value.type_number()).map(char::from));
-        }
+    if let Some(digits) = special(value) {
         return digits.into_bytes();
     }
     let long = shown_long(value);
@@ -270,6 +266,10 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
         }
         other => {
             out.put(&item(other, precision))?;
+            // A null or an infinity alone does not tell its type; a month always has its suffix.
+            if special(other).is_some() && !matches!(other, Value::Month(_)) {
+                out.put(&[types::letter(other.type_number()).unwrap_or(b' ')])?;
+            }
             out.put(types::literal_suffix(-other.type_number()).as_bytes())
         }
     }

@@ -5,10 +5,17 @@ use crate::runtime::error::QError;
 use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
-use crate::verbs::convert::floats;
 use columns::kernel::blocks;
 use columns::sys::budget;
 use columns::table::{Items, Value, Vector};
+
+/// Returns the items of floats. As in kdb+, products and inverses take no other numbers: `1 2e$1 2e` and `inv(1 2;3 4)` are `type`.
+fn floats(items: &Items) -> std::result::Result<Vec<f64>, QError> {
+    match items {
+        Items::Float(items) => Ok(items.to_vec()),
+        _ => Err(type_error()),
+    }
+}
 
 /// A matrix in row-major order.
 struct Matrix {

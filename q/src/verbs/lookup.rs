@@ -14,8 +14,8 @@ const FEW_LISTS: usize = 8;
 /// A hash table of a general list: the position at which each item first occurs.
 pub(crate) struct Lookup<'a> {
     list: &'a Vector,
-    /// Whether no item is a list.
-    is_of_atoms: bool,
+    /// Whether the first item is an atom: then what is looked up are atoms.
+    begins_with_atom: bool,
     first: HashMap<Vec<u8>, i64>,
 }
 
@@ -29,9 +29,8 @@ impl Lookup<'_> {
             limits::pace()?;
             first.entry(canonical(&list.items.get(i))?).or_insert(i as i64);
         }
-        let is_of_atoms =
-            matches!(&list.items, Items::List(items) if !items.is_empty() && items.iter().all(Value::is_scalar));
-        Ok(Lookup { list, is_of_atoms, first })
+        let begins_with_atom = matches!(&list.items, Items::List(items) if items.first().is_some_and(Value::is_scalar));
+        Ok(Lookup { list, begins_with_atom, first })
     }
 
     fn position(&self, item: &Value) -> Result<i64, QError> {
@@ -64,8 +63,8 @@ impl Lookup<'_> {
                 FindRank::Higher => map(context, y, |c, item| self.each(c, &item, result, other)),
             },
             Value::Dict(_) | Value::Table(_) => other(context, y.clone()),
-            atom if self.is_of_atoms && atom.is_scalar() => Ok(result(vec![self.position(atom)?]).at(0)),
-            Value::Vector(v) if self.is_of_atoms => {
+            atom if self.begins_with_atom && atom.is_scalar() => Ok(result(vec![self.position(atom)?]).at(0)),
+            Value::Vector(v) if self.begins_with_atom => {
                 limits::room_for::<i64>(v.len())?;
                 let at = (0..v.len()).map(|i| limits::pace().and_then(|()| self.position(&v.items.get(i))));
                 Ok(result(at.collect::<Result<Vec<i64>, QError>>()?))

@@ -8,7 +8,7 @@ use crate::verbs::map::columns;
 use crate::verbs::map::map;
 use crate::verbs::rows::flip_list;
 use crate::verbs::shape::long;
-use crate::verbs::{aggregate, arith};
+use crate::verbs::{aggregate, arith, monads};
 use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::kernel::windows;
@@ -45,9 +45,14 @@ fn moving(context: &mut Context, x: &Value, y: &Value, f: &dyn Fn(usize, &Items)
     }
 }
 
+/// The items, characters as their codes: sums and means take texts, as `sums"ab"` does.
+fn numbers(items: &Items) -> Moved {
+    if matches!(items, Items::Char(_)) { crate::verbs::cast::to_type(types::INT, items) } else { Ok(items.clone()) }
+}
+
 /// Computes on the items as floats.
 fn floats(items: &Items, f: impl FnOnce(&[f64]) -> Vec<f64>) -> Moved {
-    Ok(Items::Float(aggregate::with_floats(items, f)?.into()))
+    Ok(Items::Float(aggregate::with_floats(&numbers(items)?, f)?.into()))
 }
 
 /// `n msum y`: integers stay integers, as in `sums`.
@@ -55,31 +60,31 @@ pub(crate) fn msum(context: &mut Context, x: Value, y: Value) -> Result {
     if !matches!(x, Value::Bool(_) | Value::Byte(_) | Value::Short(_) | Value::Int(_) | Value::Long(_)) {
         return Err(type_error());
     }
-    moving(context, &x, &y, &|n, items| match items.raw() {
-        Raw::I64(_) | Raw::I32(_) | Raw::I16(_) | Raw::U8(_) if !matches!(items, Items::Char(_)) => {
-            let t = items.type_number().max(6);
-            let sums = windows::integer_sums(n, &arith::longs(items, t)?);
-            // A difference of sums, so of points in time a span.
-            let t = match t {
-                types::TIMESTAMP => types::TIMESPAN,
-                types::MONTH | types::DATE => types::INT,
-                t => t,
-            };
-            Ok(match t {
-                // Four-byte types wrap on overflow, as eight-byte types do.
-                types::INT | types::MONTH | types::DATE | types::MINUTE..=types::TIME => {
-                    i32::wrap(t, blocks::map(&sums, |sum| *sum as i32))
-                }
-                _ => i64::wrap(t, sums.into()),
-            })
+    moving(context, &x, &y, &|n, items| sums_of(n, &numbers(items)?))
+}
+
+fn sums_of(n: usize, items: &Items) -> Moved {
+    if !matches!(items.raw(), Raw::I64(_) | Raw::I32(_) | Raw::I16(_) | Raw::U8(_)) {
+        let sums = floats(items, |v| windows::sums(n, v, |sum, _| sum))?;
+        return match items.type_number().max(types::REAL) {
+            types::DATETIME => Ok(sums),
+            t => crate::verbs::cast::to_type(t, &sums),
+        };
+    }
+    let t = items.type_number().max(types::INT);
+    let sums = windows::integer_sums(n, &arith::longs(items, t)?);
+    // A difference of sums, so of points in time a span.
+    let t = match t {
+        types::TIMESTAMP => types::TIMESPAN,
+        types::MONTH | types::DATE => types::INT,
+        t => t,
+    };
+    Ok(match t {
+        // Four-byte types wrap on overflow, as eight-byte types do.
+        types::INT | types::MONTH | types::DATE | types::MINUTE..=types::TIME => {
+            i32::wrap(t, blocks::map(&sums, |sum| *sum as i32))
         }
-        _ => {
-            let sums = floats(items, |v| windows::sums(n, v, |sum, _| sum))?;
-            match items.type_number().max(types::REAL) {
-                types::DATETIME => Ok(sums),
-                t => crate::verbs::cast::to_type(t, &sums),
-            }
-        }
+        _ => i64::wrap(t, sums.into()),
     })
 }
 
@@ -87,10 +92,11 @@ pub(crate) fn mavg(context: &mut Context, x: Value, y: Value) -> Result {
     moving(context, &x, &y, &|n, items| floats(items, |v| windows::sums(n, v, |sum, count| sum / count)))
 }
 
+/// `n mcount y`: how many of the last `n` items are not null, of any type that has nulls.
 pub(crate) fn mcount(context: &mut Context, x: Value, y: Value) -> Result {
-    moving(context, &x, &y, &|n, items| {
-        crate::verbs::cast::to_type(types::INT, &floats(items, |v| windows::sums(n, v, |_, count| count))?)
-    })
+    let is_null = monads::null(context, y)?;
+    let is_known = monads::not(context, is_null)?;
+    msum(context, x, is_known)
 }
 
 pub(crate) fn mdev(context: &mut Context, x: Value, y: Value) -> Result {

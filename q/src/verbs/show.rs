@@ -211,6 +211,9 @@ const MAX_ALIGNED: usize = 4;
 /// Text within rows that is aligned: a list that holds another many times has far more than a console shows.
 const MAX_ALIGNED_BYTES: usize = 1 << 18;
 
+/// Items of a row that are aligned with each other: those past the console's edge, too, make the columns of a row of pairs wide.
+const MAX_ALIGNED_ITEMS: usize = 2000;
+
 /// Remaining bytes that may be aligned, and the nesting level of the list.
 #[derive(Clone, Copy)]
 struct Aligning<'a> {
@@ -266,7 +269,7 @@ fn row_cells(row: &Value, wide: usize, style: Style, within: Aligning) -> Lines 
     let inner = Aligning { level: within.level + 1, ..within };
     match row {
         Value::Vector(Vector { items: Items::List(l), .. }) if within.level < MAX_ALIGNED => {
-            let items = l.get(..wide).unwrap_or(l);
+            let items = l.get(..wide.max(MAX_ALIGNED_ITEMS)).unwrap_or(l);
             // A row of nothing but `()` is a matrix without columns.
             if items.iter().all(Value::is_nothing) {
                 return vec![Vec::new(); items.len()];

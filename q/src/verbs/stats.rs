@@ -7,6 +7,7 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::prims;
 use crate::verbs::aggregate::Aggregate;
+use crate::verbs::cast::to_type;
 use crate::verbs::convert::floats;
 use crate::verbs::map::columns;
 use crate::verbs::shape::by_column;
@@ -368,7 +369,10 @@ pub(crate) fn avgs(context: &mut Context, x: Value) -> Result {
                 }
                 total / count
             };
-            Ok(Value::floats(blocks::map(&floats(&v.items)?, running)))
+            // Texts count as in `sums`: avgs"ab" is 97 97.5.
+            let is_text = matches!(v.items, Items::Char(_));
+            let codes = if is_text { to_type(types::INT, &v.items)? } else { v.items.clone() };
+            Ok(Value::floats(blocks::map(&floats(&codes)?, running)))
         }
         atom => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
     }

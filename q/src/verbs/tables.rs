@@ -81,7 +81,12 @@ pub(crate) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
 pub(crate) fn located(context: &Context, name: Sym) -> std::result::Result<Sym, QError> {
     let full = context.named(name)?;
     let is_global = |name: Sym| context.host.global(name).is_some();
-    Ok(if full == name || is_global(full) || is_global(name) { full } else { name })
+    // A namespace may be a dictionary that the program made: `.my:(1#`.)!1#(::)`.
+    let is_entry = || match context.host.global(context.host.namespace()) {
+        Some(Value::Dict(d)) => d.keys.as_symbols().is_some_and(|names| names.contains(&name)),
+        _ => false,
+    };
+    Ok(if full == name || is_global(full) || is_global(name) || is_entry() { full } else { name })
 }
 
 /// Returns the value of a global that should be a table.

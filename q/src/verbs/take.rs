@@ -113,10 +113,10 @@ fn reshape(context: &mut Context, shape: &Vector, y: &Value) -> Result {
     partial_shape(context, &dims, &flat)
 }
 
-/// Items of a list. Those of a general list become a vector or a table where they can.
+/// Items of a list. Those of a general list become a vector or a table where they can, and so do the cells of a table's columns.
 fn part(y: &Value, from: usize, to: usize) -> Value {
     match y.cut(from, to) {
-        Value::Dict(d) if d.keyed().is_none() => {
+        Value::Dict(d) => {
             let (keys, values) = (narrowed(d.keys.clone()), narrowed(d.values.clone()));
             Value::Dict(Held::new(Dict { sorted: d.sorted, keys, values }))
         }
@@ -125,6 +125,15 @@ fn part(y: &Value, from: usize, to: usize) -> Value {
 }
 
 fn narrowed(y: Value) -> Value {
+    if let Value::Table(t) = &y {
+        let narrowed = |column: &Vector| match &column.items {
+            Items::List(cells) if cells.first().is_some_and(Value::is_atom) => {
+                narrowed(column.clone().into()).into_vector().unwrap_or_else(|| column.clone())
+            }
+            _ => column.clone(),
+        };
+        return Value::table(t.map(narrowed));
+    }
     let Value::Vector(Vector { items: Items::List(list), .. }) = &y else { return y };
     let Some(first) = list.first().filter(|first| first.is_atom() || matches!(first, Value::Dict(_))) else { return y };
     if list.iter().any(|item| item.type_number() != first.type_number()) {
@@ -278,7 +287,7 @@ pub(crate) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
     if let Value::Vector(v) = &x {
         // A start before the first item indexes: those places are null.
         let bounds = crate::verbs::convert::rows(&v.items).ok_or_else(type_error)?;
-        if let [start @ i64::MIN..0, size] = bounds[..] {
+        if let [start @ i64::MIN..0, size, ..] = bounds[..] {
             let size = size.min((count as i64).saturating_sub(start)).max(0);
             context.reserve_items(usize::try_from(size).unwrap_or(usize::MAX), 8)?;
             let places: Vec<i64> = blocks::numbers(0..size as usize, |i| start.saturating_add(i as i64));
@@ -298,7 +307,7 @@ pub(crate) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
 pub(crate) fn sublist_range(x: &Value, count: usize) -> std::result::Result<std::ops::Range<usize>, QError> {
     if let Value::Vector(v) = x {
         let bounds = crate::verbs::convert::rows(&v.items).ok_or_else(type_error)?;
-        let [start, size] = bounds[..] else { return Err(QError::named("length")) };
+        let [start, size, ..] = bounds[..] else { return Err(QError::named("length")) };
         let start = usize::try_from(start).map_err(|_| QError::named("domain"))?.min(count);
         let size = usize::try_from(size).unwrap_or(0);
         return Ok(start..start.saturating_add(size).min(count));

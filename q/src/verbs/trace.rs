@@ -37,7 +37,7 @@ pub(crate) fn levels(context: &Context, at: u32) -> Vec<Place> {
         at = level.called_at;
     }
     // A message that is a list has no text.
-    if !context.text.is_empty() || places.is_empty() {
+    if (!context.text.is_empty() && !context.is_text_done) || places.is_empty() {
         places.push(Place { name: Vec::new(), text: context.text.clone(), at, origin: None }.shown());
     }
     places

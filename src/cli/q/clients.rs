@@ -376,8 +376,16 @@ impl Access for Gate {
 
     fn check_from(&self, user: &[u8], password: &[u8], ip: IpAddr) -> Check {
         // Read for every login, so that changes of the file take effect at once. A session serves a few people: a slow hash may hold its loop.
-        let known = |users: &Users| users.check(user, password).decide().is_some();
-        if !self.read().is_none_or(|users| users.is_ok_and(|users| known(&users))) {
+        let known = match self.read() {
+            None => true,
+            Some(Ok(users)) => users.check(user, password).decide().is_some(),
+            Some(Err(error)) => {
+                // To the client this is a login like any that is refused.
+                tracing::error!(%error, "every login is refused until the file can be read");
+                false
+            }
+        };
+        if !known {
             return Check::Refused;
         }
         if self.handlers.has(Handler::Login) {

@@ -4,7 +4,7 @@ use super::completion::Known;
 use super::editor::Editing;
 use super::output::Screen;
 use crate::q::script;
-use std::io::BufRead;
+use std::io::{BufRead, IsTerminal};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Input from the keyboard.
@@ -42,7 +42,11 @@ impl Keyboard {
     ) -> std::io::Result<Keyboard> {
         let (prompts, requests) = channel();
         crate::sys::stack::thread("keyboard".into()).spawn(move || {
-            if terminal && let Some(mut editing) = Editing::new(&screen) {
+            // Lines are edited where they are seen: `elastick q | tee session.log` gets no escape sequences.
+            if terminal
+                && std::io::stdout().is_terminal()
+                && let Some(mut editing) = Editing::new(&screen)
+            {
                 while let Ok(prompt) = requests.recv() {
                     screen.set_editing(true);
                     let typed = editing.line(prompt);
@@ -63,13 +67,14 @@ impl Keyboard {
     }
 }
 
-/// Reads lines of standard input; prompts go to `screen`, which only a terminal without editing has.
+/// Reads lines of standard input; prompts go to `screen`, which only a terminal without editing has. They are no output: as in kdb+, `q)` is written to
+/// standard error.
 fn pipe(requests: &Receiver<Prompt>, screen: Option<&Screen>, on_input: &impl Fn(Typed)) {
     let mut reader = script::Lines::default();
     let mut ended = false;
     while let Ok(prompt) = requests.recv() {
         if let Some(screen) = screen {
-            screen.write(prompt.text.as_bytes());
+            screen.write_failure(prompt.text.as_bytes());
         }
         let mut ready = None;
         while ready.is_none() && !ended {

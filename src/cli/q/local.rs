@@ -10,6 +10,7 @@ use super::options::QOptions;
 use super::output::{Notes, Screen};
 use super::peers::{ConnectionEvent, Dialect, HandlersSet};
 use super::signals;
+use crate::access::Users;
 use crate::cli::CliError;
 use crate::config::Limits;
 use crate::net::inbox::Respond;
@@ -22,11 +23,13 @@ use crate::q::host::{Caller, Host, Resume, Setting};
 use crate::q::session::{Debugger, Session};
 use crate::q::{QError, apply};
 use crate::sys::memory::Sources;
+use crate::sys::process::address_space_left;
 use crate::table::{Sym, Value, symbol};
 use rustix::termios::tcgetwinsize;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -106,11 +109,22 @@ impl Debugger for AtConsole {
     }
 }
 
+/// Returns the users file as an absolute path: each login reads it again, and `\cd` may have changed the directory since.
+///
+/// # Errors
+/// The file cannot be read or parsed: the session would refuse every login.
+fn users_file(path: &str) -> Result<PathBuf, CliError> {
+    let path = std::path::absolute(path).map_err(|error| CliError::Failed(format!("users {path}: {error}")))?;
+    Users::read(&path, &BTreeSet::new()).map_err(CliError::failed)?;
+    Ok(path)
+}
+
 /// Runs the session and returns its exit code.
 ///
 /// # Errors
 /// Why the session cannot start.
 pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError> {
+    let users = options.users.as_deref().map(users_file).transpose()?;
     let (sender, events) = channel();
     let screen = Screen::default();
     let terminal = std::io::stdin().is_terminal();
@@ -142,13 +156,7 @@ pub fn run(options: &QOptions, door: Option<Arc<Door>>) -> Result<i32, CliError>
     let to_console = sender.clone();
     let to_console: ToConsole = Arc::new(move |event| drop(to_console.send(ConsoleEvent::Connection(event))));
     let handlers = Arc::new(HandlersSet::default());
-    session.set_door(Box::new(Port::new(
-        to_console,
-        options.users.as_ref().map(Into::into),
-        options.sites.clone(),
-        door,
-        Arc::clone(&handlers),
-    )));
+    session.set_door(Box::new(Port::new(to_console, users, options.sites.clone(), door, Arc::clone(&handlers))));
     let typed = move |typed| drop(sender.send(ConsoleEvent::Typed(typed)));
     let console = Rc::new(Console {
         keyboard: Keyboard::start(terminal, screen.clone(), typed)?,
@@ -212,8 +220,9 @@ impl Console {
             );
         }
         // The rest is for other processes and for what is not counted.
-        let memory = Sources::default().memory().map_or(0, |memory| memory.total_bytes / 5 * 4);
-        session.set_own_memory(memory);
+        let memory = Sources::default().memory().map_or(0, |memory| memory.total_bytes);
+        let memory = address_space_left().map_or(memory, |left| memory.min(left));
+        session.set_own_memory(memory / 5 * 4);
         if let Some(mb) = options.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
             session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
         }
@@ -223,6 +232,12 @@ impl Console {
         }
         if let Some(port) = &options.port {
             session.listen(port.as_bytes()).map_err(CliError::failed)?;
+        }
+        // As in kdb+: the file in QINIT, by default q.q in QHOME.
+        let home = || std::env::var("QHOME").map(|home| format!("{home}/q.q")).ok();
+        match std::env::var("QINIT").ok().or_else(home) {
+            Some(file) if Path::new(&file).is_file() => drop(self.line(session, format!("\\l {file}").as_bytes())),
+            _ => {}
         }
         if let Some(script) = &options.target {
             self.script_failed.set(!self.line(session, format!("\\l {script}").as_bytes()));
@@ -235,7 +250,12 @@ impl Console {
         if !self.input_ended.get() {
             return true;
         }
-        let Some(kept_by) = kept_by(session) else { return false };
+        let Some(kept_by) = kept_by(session) else {
+            if session.setting(Setting::Timer) > 0 {
+                self.screen.remark(b"(end of input; the session ends: a timer alone does not keep it, -p PORT does)\n");
+            }
+            return false;
+        };
         if !self.is_noted.replace(true) {
             let note = format!("(end of input; the session continues for {kept_by}; {TO_END})\n");
             self.screen.remark(note.as_bytes());

@@ -66,11 +66,14 @@ Options of \
                         its items to the processes whose handles .z.pd is or returns
   -u 0      \
                         clients may do all that the console may; otherwise (-u 1, -u FILE, a file that ends in .toml, or neither) \
-                        files, system commands and new connections are denied
+                        files, system commands and new connections are denied,
+            \
+                        and the script's functions, handlers and settings stay as they are
   -w N      memory limit of an evaluation, in MB; without it 80 % of this machine's for the \
                         console, 2048 for clients
   -W N      first \
                         day of the week             -z 0|1    mm/dd/yyyy or dd/mm/yyyy
+Before FILE, the file in QINIT is loaded, by default q.q in QHOME. Errors and prompts are written to standard error.
 Any other option stays in \
                         .z.x; without FILE, one with two dashes is an error, and so is any argument after an address.
 -l and -L \

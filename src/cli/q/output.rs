@@ -5,10 +5,33 @@ use crate::q::session::Output;
 use rustyline::ExternalPrinter;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long to wait for the reader of a pipe that does not block.
+const WAIT_FOR_READER: Duration = Duration::from_millis(2);
+
+/// Writes a text whole. The pipe of a program that reads without waiting, as of some shells and containers, may be full for a while.
+fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
+    let mut rest = text;
+    loop {
+        let step = match rest.is_empty() {
+            true => out.flush().map(|()| 0),
+            false => out.write(rest),
+        };
+        match step {
+            Ok(0) if rest.is_empty() => return Ok(()),
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(WAIT_FOR_READER),
+            Err(error) => return Err(error),
+        }
+    }
+}
 
 /// Output shared by the console thread and the keyboard thread.
 #[derive(Clone, Default)]
@@ -90,12 +113,11 @@ impl Screen {
         self.with(|inner| inner.print(text));
     }
 
-    /// Prints an error: to the redirected standard error, or else to standard output, in place of the expression's result.
+    /// Prints an error: around the line being edited, to the file of `\2`, or to standard error.
     pub fn write_failure(&self, text: &[u8]) {
-        self.with(|inner| match &mut inner.err {
-            // A failed write cannot be reported anywhere else.
-            Some(file) => drop(file.write_all(text)),
-            None => inner.print(text),
+        self.with(|inner| match inner.editing && inner.err.is_none() && inner.out.is_none() {
+            true => inner.print(text),
+            false => inner.print_error(text),
         });
     }
 }
@@ -113,10 +135,20 @@ impl Inner {
             let _ = printer.print(String::from_utf8_lossy(text).into_owned());
             return;
         }
-        let mut stdout = std::io::stdout().lock();
-        if stdout.write_all(text).and_then(|()| stdout.flush()).is_err() {
-            self.closed = true;
+        match write_all(&mut std::io::stdout().lock(), text) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
+            Err(error) => self.print_error(format!("standard output. OS reports: {error}\n").as_bytes()),
         }
+    }
+
+    fn print_error(&mut self, text: &[u8]) {
+        let written = match &mut self.err {
+            Some(file) => file.write_all(text),
+            None => write_all(&mut std::io::stderr().lock(), text),
+        };
+        // A failed write cannot be reported anywhere else.
+        drop(written);
     }
 }
 
@@ -126,14 +158,7 @@ impl Output for Screen {
     }
 
     fn print_error(&mut self, text: &[u8]) {
-        self.with(|inner| {
-            let written = match &mut inner.err {
-                Some(file) => file.write_all(text),
-                None => std::io::stderr().write_all(text),
-            };
-            // A failed write cannot be reported anywhere else.
-            drop(written);
-        });
+        self.with(|inner| inner.print_error(text));
     }
 
     fn note(&mut self, text: &[u8]) {

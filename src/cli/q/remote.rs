@@ -200,7 +200,7 @@ impl RemoteConsole {
             match self.connect() {
                 Ok(client) => self.client = Some(client),
                 Err(error) => {
-                    self.screen.write(format!("{error}\n").as_bytes());
+                    self.screen.write_failure(format!("{error}\n").as_bytes());
                     return LineEnd::Gone;
                 }
             }
@@ -225,10 +225,10 @@ impl RemoteConsole {
                 }
                 show_message(&self.screen, &console, &answer);
             }
-            Err(_) if is_cut.load(Ordering::SeqCst) => self.screen.write(b"'stop\n"),
+            Err(_) if is_cut.load(Ordering::SeqCst) => self.screen.write_failure(b"'stop\n"),
             Err(error) => {
                 self.client = None;
-                self.screen.write(format!("{error}; the next line reconnects\n").as_bytes());
+                self.screen.write_failure(format!("{error}; the next line reconnects\n").as_bytes());
                 return LineEnd::Gone;
             }
         }
@@ -249,7 +249,7 @@ impl RemoteConsole {
                 LineEnd::Stopped
             }
             Err(error) => {
-                self.screen.write(format!("{error}; the next line reconnects\n").as_bytes());
+                self.screen.write_failure(format!("{error}; the next line reconnects\n").as_bytes());
                 LineEnd::Gone
             }
         }
@@ -260,8 +260,8 @@ impl RemoteConsole {
 fn show_message(screen: &Screen, console: &Console, message: &Incoming) {
     let value = match message.view(&proto::Limits::default()) {
         Ok(view) => from_view(&view),
-        Err(ClientError::Server(text)) => return screen.write(&shown_error(Explained::parse(&text))),
-        Err(error) => return screen.write(format!("{error}\n").as_bytes()),
+        Err(ClientError::Server(text)) => return screen.write_failure(&shown_error(Explained::parse(&text))),
+        Err(error) => return screen.write_failure(format!("{error}\n").as_bytes()),
     };
     match value {
         Ok(value) => {
@@ -270,6 +270,6 @@ fn show_message(screen: &Screen, console: &Console, message: &Incoming) {
                 screen.remark(note.as_bytes());
             }
         }
-        Err(error) => screen.write(format!("{error}\n").as_bytes()),
+        Err(error) => screen.write_failure(format!("{error}\n").as_bytes()),
     }
 }

@@ -53,10 +53,18 @@ pub fn note_exit_handler(is_set: bool) {
     HAS_EXIT_HANDLER.store(is_set, Ordering::SeqCst);
 }
 
+/// Whether the process was started to ignore a signal. A system without `/proc` does not say.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);
+    mask >> signal.saturating_sub(1) & 1 == 1
+}
+
 /// Installs the signal handlers:
 /// - SIGINT stops a running evaluation. A second SIGINT, or one while no evaluation runs, ends the process.
 /// - SIGTERM ends the process. If `.z.exit` is set, the first SIGTERM instead stops a running evaluation and calls `end`, which makes the session exit.
-/// - SIGHUP ends the process.
+/// - SIGHUP ends the process, unless it was started to ignore it, as by `nohup elastick q feed.q &`.
 ///
 /// Before the process ends, the terminal settings are restored.
 ///
@@ -64,7 +72,7 @@ pub fn note_exit_handler(is_set: bool) {
 /// Those of the system.
 pub fn watch(end: impl Fn() + Clone + Send + 'static) -> io::Result<()> {
     let found: Option<Termios> = tcgetattr(io::stdin()).ok();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(*signal)) {
         let (mut from_handler, to_watcher) = UnixStream::pair()?;
         signal_hook::low_level::pipe::register(signal, to_watcher)?;
         let (found, end) = (found.clone(), end.clone());

@@ -9,8 +9,8 @@ use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::syntax::prims::name;
 use crate::verbs::above::Evaluate;
-use crate::verbs::on_disk::{described, place_of};
-use crate::verbs::{format, tok};
+use crate::verbs::on_disk::{described, held, place_of};
+use crate::verbs::{format, take, tok};
 use columns::table::function::Function;
 use columns::table::symbol::{intern, text};
 use columns::table::{Items, Sym, Table, Value, Vector};
@@ -408,6 +408,20 @@ pub(crate) fn q_qp(context: &mut Context, x: Value) -> Result {
     }
     let place = if let Value::Func(_) = x { place_of(context, &x) } else { None };
     Ok(place.map_or(Value::Long(0), |p| Value::Bool(!is_path(p))))
+}
+
+/// `x sublist y`. Of a partitioned table `(start;count) sublist t` reads these rows only, by `.Q.ind`; `n sublist t` is `'par`.
+pub(crate) fn sublist(context: &mut Context, x: Value, y: Value) -> Result {
+    let place = if let Value::Func(_) = y { place_of(context, &y) } else { None };
+    if let (Value::Vector(_), Some(table)) = (&x, place.filter(|place| !is_path(*place))) {
+        let counts = partitions_of(context, table)?.counts(context, table)?;
+        let rows = take::sublist_range(&x, usize::try_from(counts.iter().sum::<i64>()).unwrap_or(0))?;
+        context.reserve_items(rows.len(), 8)?;
+        let by_number = context.library(symbol(b".Q.ind")?)?.ok_or_else(type_error)?;
+        return context.call2(&by_number, y, Value::longs(rows.map(|row| row as i64).collect()));
+    }
+    let y = held(context, y)?;
+    take::sublist(context, x, y)
 }
 
 /// `.Q.lo[folder;enter;scripts]`: loads a directory.

@@ -68,7 +68,7 @@ fn extend_locked(context: &mut Context, path: &Path, name: Sym, y: &Value) -> Re
         return Ok(tagged);
     }
     if zipped::Packing::found(path)?.is_some() {
-        return Err(QError::with("no append to zipped enums", path.display().to_string()));
+        return Err(QError::signal(format!("no append to zipped enums: {}", path.display())));
     }
     if before == 0 || !grow::append_items(context, path, &new.into())? {
         kept::set(context, path, &all, &kept::Manner::All(None))?;

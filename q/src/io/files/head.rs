@@ -23,9 +23,12 @@ pub(super) const MAPPED_AT: usize = TAIL_AT + 1;
 pub(super) const MARK_AT: usize = 0x100;
 pub(super) const MARK: &[u8] = b"elastick:";
 
-/// Whether a file begins with the magic bytes of a kdb+ file. The rest may be damaged.
+/// Whether a file begins with the magic bytes of a kdb+ file. The rest may be damaged. What is read from a pipe would be lost to the next reader.
 pub(crate) fn is_value(path: &Path) -> bool {
     let mut begin = [0; 2];
+    if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        return false;
+    }
     let is_read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok();
     is_read && (begin == [0xff, 0x01] || matches!(begin, [0xfd | 0xfe, 0x20]) || &begin == b"kx")
 }

@@ -139,12 +139,15 @@
 .h.hp:{[x].h.hy[`htm;.h.htc[`html;.h.htc[`head;.h.htc[`style;.h.sb]],.h.htc[`body;.h.pre x]]]}
 / HTTP header that keeps a connection
 .h.ka:{[ms]$[ms;"keep-alive\r\nKeep-Alive: timeout=",string ms div 1000;"close"]}
-/ part of a table with links to the others: .h.jx[from;name]
+/ lines of a value, and for a table a part of it with links to the others; a page has four rows less than \C: .h.jx[from;name]
 .h.jx:{[from;name]
-  t:0!value name;n:count t;page:32;
+  size:system"C";t:value name;
+  if[not .Q.qt t;:.Q.S[size;0;t]];
+  n:count t;page:1|size[0]-4;
   link:{"<a href=\"?[",string[x],"\">",y,"</a> "};
   top:raze link'[(0;0|from-page;(0|n-page)&from+page;0|n-page);("home";"up";"down";"end")];
-  enlist[top,string[n],"[",string[from],"]"],enlist[""],"\n"vs -1_.Q.s page sublist from _ t}
+  part:$[1b~.Q.qp t;.Q.ind[t;from+til 0|page&n-from];page sublist from _ 0!t];
+  enlist[top,string[n],"[",string[from],"]"],enlist[""],.Q.S[size;0;part]}
 / function that evaluates the text of an HTTP request
 .h.val:value
 .hq.file:{[path;kind]

@@ -87,10 +87,16 @@ csv:","
 .Q.ts:{[f;args]
   t:.z.p;r:f . args;
   (0 0+("j"$.z.p-t)div 1000000;r)}
-/ groups lines of a script into expressions: line numbers, and texts
+/ groups lines of a script into expressions: line numbers, and texts; lines of a comment block as comments, and none after a lone \
 .Q.ld:{[lines]
-  s:where not lines like"[ \t}]*";
-  (1+s;"\n"sv'(s _ lines))}
+  t:(),/:lines;r:rtrim each t;
+  b:{[is;x]$[is;not x~enlist"\\";x~enlist"/"]}\[0b;r];c:b|prev b;
+  t:@[t;where c;{"/",$[any(rtrim x)~/:enlist each"/\\";"";x]}];
+  t:@[t;where t like"\t*";{" ",1_x}];
+  i:til first(where not[c]&r~\:enlist"\\"),count t;
+  i@:where not(0=i)&t[i]like"#!*";
+  s:where not t[i]like"[ }]*";
+  (1+i s;"\n"sv'(s _ t i))}
 / applies f to the lines of a named pipe, as they arrive, until its writers have closed it: .Q.fpn[f;file;n] reads at most n bytes at a time
 .Q.fpn:{[f;file;n]
   h:hopen`$":fifo://",(":"=first p)_p:string file;
