@@ -174,9 +174,17 @@ class AtATerminal(unittest.TestCase):
 
 
 def piped(text, *arguments, directory=None):
+    """Exit code, output and errors of a session that reads a pipe."""
     run = subprocess.run([binary(), "q", *arguments], input=text.encode(), stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, cwd=directory, timeout=60)
     return run.returncode, run.stdout.decode(), run.stderr.decode()
+
+
+def shown(text, *arguments, directory=None):
+    """Exit code, and output and errors in order, as a terminal shows them."""
+    run = subprocess.run([binary(), "q", *arguments], input=text.encode(), stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, cwd=directory, timeout=60)
+    return run.returncode, run.stdout.decode()
 
 
 class Piped(unittest.TestCase):
@@ -216,15 +224,13 @@ class Piped(unittest.TestCase):
         self.assertEqual(piped("1+1\n\n/ a comment\n`a`b\n"), (0, "2\n`a`b\n", ""))
 
     def test_an_error_is_shown_and_the_next_line_runs(self):
-        code, out, _ = piped("1+`a\n2\n")
-        self.assertEqual((code, out), (0, "'type (+ was given a long and a symbol)\n  [0]  1+`a\n        ^\n2\n"))
+        self.assertEqual(shown("1+`a\n2\n"), (0, "'type (+ was given a long and a symbol)\n  [0]  1+`a\n        ^\n2\n"))
 
     def test_a_line_that_leaves_a_bracket_open_takes_no_other_with_it(self):
-        code, out, _ = piped("f:{1+\n2+2\n3+3\n")
-        self.assertEqual((code, out), (0, "'{\n  [0]  f:{1+\n         ^\n4\n6\n"))
+        self.assertEqual(shown("f:{1+\n2+2\n3+3\n"), (0, "'{\n  [0]  f:{1+\n         ^\n4\n6\n"))
 
     def test_a_function_made_in_another_goes_by_its_name_in_traces(self):
-        _, out, _ = piped('f0:{{("hi";x+y)}[x*2;"there"]}\nf0[2]\n')
+        _, out = shown('f0:{{("hi";x+y)}[x*2;"there"]}\nf0[2]\n')
         self.assertEqual(out, "'type (+ was given a long and a string)\n  [2]  f0@:{(\"hi\";x+y)}\n                   ^\n")
 
     def test_what_runs_is_shown_innermost_first(self):
@@ -260,7 +266,7 @@ class Piped(unittest.TestCase):
 
     def test_an_error_in_a_script_names_file_and_line(self):
         (self.folder / "bad.q").write_text("a:1\n\nf:{x+`a}\nf 2\n")
-        _, out, _ = piped("a\n", "bad.q", directory=self.folder)
+        _, out = shown("a\n", "bad.q", directory=self.folder)
         first, place, caret, a = out.splitlines()
         self.assertEqual((first, a), ("'type (+ was given a long and a symbol)", "1"))
         self.assertTrue(place.endswith("bad.q:3: f:{x+`a}") and place.startswith("  [3]  /"), place)
@@ -268,7 +274,7 @@ class Piped(unittest.TestCase):
 
     def test_an_error_of_a_replay_names_the_message(self):
         made = "L:`:log;L set();h:hopen L;h((`upd;`t;1 2);(`upd;`t;`a);(`upd;`t;3))\nhclose h;upd:{neg last y}\n"
-        _, out, _ = piped(made + "-11!L\n@[-11!;L;{x}]\n-11!(1;L)\n", directory=self.folder)
+        _, out = shown(made + "-11!L\n@[-11!;L;{x}]\n-11!(1;L)\n", directory=self.folder)
         lines = out.splitlines()
         self.assertEqual(lines[0][-1:], "i")
         self.assertIn("'type (neg was given a symbol; message 2 of the log: `upd`t`a)", lines)
@@ -339,8 +345,8 @@ class AsAServer(unittest.TestCase):
 
     def test_a_remote_console_types_into_it(self):
         port = self.serve("f:{x+1}")
-        code, out, _ = piped("f 1\nf`a\n\\c\n", f"127.0.0.1:{port}")
-        self.assertEqual((code, out), (0, "2\n'type (+ was given a symbol and a long)\n  [1]  f:{x+1}\n           ^\n25 2000i\n"))
+        answer = shown("f 1\nf`a\n\\c\n", f"127.0.0.1:{port}")
+        self.assertEqual(answer, (0, "2\n'type (+ was given a symbol and a long)\n  [1]  f:{x+1}\n           ^\n25 2000i\n"))
 
 
 class ConnectedToAProcess(unittest.TestCase):

@@ -15,6 +15,8 @@ pub fn elastick(arguments: &[&str]) -> Command {
         None => Command::new(env!("CARGO_BIN_EXE_elastick")),
     };
     command.args(arguments).env("ELASTICK_LOG", "warn");
+    // A tester's own profile is no part of a test.
+    command.env_remove("QINIT").env_remove("QHOME");
     command
 }
 

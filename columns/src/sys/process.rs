@@ -22,8 +22,14 @@ pub fn max_fds() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
-/// Returns how many bytes the process may still map under a limit such as that of `ulimit -v`; `None` without a limit.
-pub fn address_space_left() -> Option<u64> {
+/// Memory that an evaluation has under `ulimit -v`, where an allocation that the system refuses would end the process; otherwise `bytes`.
+pub fn in_address_space(bytes: u64) -> u64 {
+    const LEAST_BYTES: u64 = 16 << 20;
+    address_space_left().map_or(bytes, |left| bytes.min((left / 5 * 4).max(LEAST_BYTES)))
+}
+
+/// How many bytes the process may still map; `None` without a limit.
+fn address_space_left() -> Option<u64> {
     let limit_bytes = rustix::process::getrlimit(rustix::process::Resource::As).current?;
     let mapped = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = mapped.split(' ').next()?.parse().ok()?;

@@ -78,7 +78,7 @@ fn evaluated(context: &mut Context, node: &Node, frame: &mut Frame) -> Walk {
         Kind::Local(slot) => {
             Ok(frame.locals.get(usize::from(*slot)).and_then(Clone::clone).unwrap_or_else(Value::empty))
         }
-        Kind::Global(name) => Ok(globals::value(context, *name).map_err(|e| e.place(node.at))?),
+        Kind::Global(name) => Ok(globals::value(context, *name).map_err(|e| e.of_variable(node.at))?),
         // A name of a parse tree.
         Kind::Name(name) => match frame.among.iter().find(|(local, _)| local == name) {
             Some((_, value)) => {

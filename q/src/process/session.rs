@@ -21,6 +21,7 @@ use crate::runtime::values::symbol;
 use crate::syntax::lambda;
 use crate::verbs::append;
 use crate::verbs::show::{cut_note, show};
+use columns::sys::process::in_address_space;
 use columns::table::function::Function;
 use columns::table::symbol::text;
 use columns::table::{Sym, Value};
@@ -212,11 +213,12 @@ impl Session {
         self.loaded.iter().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)))
     }
 
-    /// Limits of this session's evaluations.
+    /// Limits of this session's evaluations. Under `ulimit -v` they leave a part of what the process may still map to what is not counted.
     pub fn limits(&self) -> Limits {
         let most = self.setting(Setting::Workspace);
         let usual = Limits::default();
-        Limits { memory_bytes: u64::try_from(most).ok().filter(|m| *m > 0).unwrap_or(usual.memory_bytes), ..usual }
+        let memory_bytes = u64::try_from(most).ok().filter(|m| *m > 0).unwrap_or(usual.memory_bytes);
+        Limits { memory_bytes: in_address_space(memory_bytes), ..usual }
     }
 
     /// Sets the memory in bytes that a console line may allocate unless `-w` says otherwise.
@@ -228,7 +230,7 @@ impl Session {
     fn own_limits(&self) -> Limits {
         let limits = self.limits();
         match self.setting(Setting::Workspace) {
-            0 => Limits { memory_bytes: limits.memory_bytes.max(self.own_memory_bytes), ..limits },
+            0 => Limits { memory_bytes: in_address_space(limits.memory_bytes.max(self.own_memory_bytes)), ..limits },
             _ => limits,
         }
     }

@@ -31,7 +31,7 @@ use crate::verbs::attributes::mark_sorted;
 use crate::verbs::rowwise::RowWise;
 use crate::verbs::{find, sort, tables};
 
-use columns::table::{Sym, Table, Value, Vector};
+use columns::table::{Attr, Items, Sym, Table, Value, Vector};
 pub(crate) use filter::filter;
 use groups::Grouped;
 use keys::group;
@@ -345,7 +345,11 @@ pub(crate) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
             let keys = grouped.keys(&context.allowance)?;
             Ok(match &keys[..] {
                 // Rows of a table are its keys.
-                [only] if by.first().is_some_and(|(name, _)| name.is_none()) => Value::of_column(only.clone()),
+                // `exec sum v by k from t`: groups are in the order of their keys, which have `` `s# `` as those of select have.
+                [only] if by.first().is_some_and(|(name, _)| name.is_none()) => match &only.items {
+                    Items::List(_) => Value::of_column(only.clone()),
+                    items => Vector { attr: Attr::Sorted, items: items.clone() }.into(),
+                },
                 _ => Value::table(Table::new(key_names.clone(), keys)),
             })
         };

@@ -30,6 +30,8 @@ struct Way {
     scopes: Vec<Scope>,
     /// The failed primitive and its arguments, if the host debugs.
     failed: Option<(Value, Value)>,
+    /// The place is that of a variable, whose evaluation gave the error.
+    is_unknown: bool,
     /// The error was signalled with the backtrace of another: the console shows every level.
     is_signalled_again: bool,
     suspension: Suspension,
@@ -147,6 +149,14 @@ impl QError {
         self
     }
 
+    /// Adds the position of the variable that gave the error. If it is not there, its full name is the error's name.
+    pub(crate) fn of_variable(self, at: u32) -> QError {
+        let is_own = !self.has_place();
+        let mut error = self.place(at);
+        error.way.get_or_insert_default().is_unknown |= is_own;
+        error
+    }
+
     /// Adds the position in the running text, unless an inner one is known.
     pub(crate) fn place(mut self, at: u32) -> QError {
         self.way.get_or_insert_default().at.get_or_insert(at);
@@ -160,7 +170,7 @@ impl QError {
 
     /// Whether the text in which the error occurred is known, or the position in it.
     pub(crate) fn has_place(&self) -> bool {
-        self.way.is_some()
+        self.way.as_ref().is_some_and(|way| way.at.is_some() || !way.places.is_empty())
     }
 
     /// Adds the failed primitive and its arguments, unless an inner one is known.
@@ -251,7 +261,7 @@ impl QError {
                 // kdb+ shows a signal by the line itself at what is signalled: `'`oops`.
                 place.at = 1;
             }
-            let short = if way.places.is_empty() { as_written(&self.name, &place) } else { None };
+            let short = if std::mem::take(&mut way.is_unknown) { as_written(&self.name, &place) } else { None };
             way.places.push(place.shown());
             if let Some(short) = short {
                 self.name = Cow::Owned(short);

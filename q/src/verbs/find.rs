@@ -169,7 +169,11 @@ pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
     let holds_lists =
         |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if !l.iter().all(Value::is_scalar));
     // Nor is one where an atom comes first: `("s";"ring";"t")?("st";"ring")` looks up characters, and `?("s";"ring")` its two items.
-    let begins_with_list = |v: &Value| v.as_vector().is_some_and(|v| !v.is_empty() && !v.items.get(0).is_scalar());
+    let begins_with = |v: &Vector, is: fn(&Value) -> bool| !v.is_empty() && is(&v.items.get(0));
+    let begins_with_list = |v: &Value| {
+        begins_with(list, Value::is_scalar)
+            && v.as_vector().is_some_and(|v| begins_with(v, |first| matches!(first, Value::Vector(_))))
+    };
     // Atoms and lists among one another are no item of a list of vectors, so each is one: `("a";"ba") in ("ba";"dc")` is 01b.
     let is_vector = |item: &Value| matches!(item, Value::Vector(v) if !matches!(v.items, Items::List(_)));
     let is_mixed = || match (value, &list.items) {

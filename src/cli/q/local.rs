@@ -23,7 +23,6 @@ use crate::q::host::{Caller, Host, Resume, Setting};
 use crate::q::session::{Debugger, Session};
 use crate::q::{QError, apply};
 use crate::sys::memory::Sources;
-use crate::sys::process::address_space_left;
 use crate::table::{Sym, Value, symbol};
 use rustix::termios::tcgetwinsize;
 use std::cell::{Cell, RefCell};
@@ -220,9 +219,8 @@ impl Console {
             );
         }
         // The rest is for other processes and for what is not counted.
-        let memory = Sources::default().memory().map_or(0, |memory| memory.total_bytes);
-        let memory = address_space_left().map_or(memory, |left| memory.min(left));
-        session.set_own_memory(memory / 5 * 4);
+        let memory = Sources::default().memory().map_or(0, |memory| memory.total_bytes / 5 * 4);
+        session.set_own_memory(memory);
         if let Some(mb) = options.workspace_mb.and_then(|mb| i64::try_from(mb).ok()) {
             session.change(Setting::Workspace, mb.saturating_mul(1 << 20)).map_err(CliError::failed)?;
         }
@@ -239,7 +237,7 @@ impl Console {
             Some(file) if Path::new(&file).is_file() => drop(self.line(session, format!("\\l {file}").as_bytes())),
             _ => {}
         }
-        if let Some(script) = &options.target {
+        if let Some(script) = options.target.as_ref().filter(|_| session.exited().is_none()) {
             self.script_failed.set(!self.line(session, format!("\\l {script}").as_bytes()));
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::q::session::Output;
 use rustyline::ExternalPrinter;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +31,13 @@ fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Whether standard output and standard error are the same file or pipe.
+fn is_one_output() -> bool {
+    let place = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
+    let (out, err) = (rustix::fs::fstat(io::stdout()), rustix::fs::fstat(io::stderr()));
+    out.is_ok_and(|out| err.is_ok_and(|err| place(out) == place(err)))
 }
 
 /// Output shared by the console thread and the keyboard thread.
@@ -115,9 +122,12 @@ impl Screen {
 
     /// Prints an error: around the line being edited, to the file of `\2`, or to standard error.
     pub fn write_failure(&self, text: &[u8]) {
-        self.with(|inner| match inner.editing && inner.err.is_none() && inner.out.is_none() {
-            true => inner.print(text),
-            false => inner.print_error(text),
+        self.with(|inner| {
+            let is_around = inner.editing && inner.err.is_none() && inner.out.is_none();
+            match is_around && io::stderr().is_terminal() {
+                true => inner.print(text),
+                false => inner.print_error(text),
+            }
         });
     }
 }
@@ -138,7 +148,11 @@ impl Inner {
         match write_all(&mut std::io::stdout().lock(), text) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
-            Err(error) => self.print_error(format!("standard output. OS reports: {error}\n").as_bytes()),
+            Err(error) => {
+                let words = error.to_string();
+                let words = words.split(" (os error").next().unwrap_or_default();
+                self.print_error(format!("standard output. OS reports: {words}\n").as_bytes());
+            }
         }
     }
 
@@ -147,8 +161,9 @@ impl Inner {
             Some(file) => file.write_all(text),
             None => write_all(&mut std::io::stderr().lock(), text),
         };
-        // A failed write cannot be reported anywhere else.
-        drop(written);
+        // Of `elastick q 2>&1 | head`, whose reader has what it wanted. Another failed write cannot be reported anywhere else.
+        let is_closed = written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
+        self.closed |= is_closed && self.err.is_none() && is_one_output();
     }
 }
 

@@ -55,6 +55,7 @@ csv:","
 / rows of a partitioned table by row number: .Q.ind[t;rows]; other tables are an error, which programs trap to index those in memory
 .Q.ind:{[t;rows]
   if[not 1b~.Q.qp t;'`type];
+  if[0=count rows;:0#?[t;enlist(=;.Q.pf;first .Q.pv);0b;()]];
   ends:0,sums .Q.cn t;
   / a date may have a partition in several segments: i starts from 0 in each, so it cannot select their rows
   firsts:.Q.pv?.Q.pv;
