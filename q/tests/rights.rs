@@ -178,7 +178,7 @@ fn clients_query_the_partitioned_tables_that_the_owner_has_loaded() {
         world.owner(made).expect(made);
     }
     assert_eq!(world.line(client(), "exec a from t where date=2024.01.02"), Ok("3 4".to_string()));
-    assert_eq!(world.line(client(), "exec sum a by date from t"), Ok("2024.01.01 2024.01.02!3 7".to_string()));
+    assert_eq!(world.line(client(), "exec sum a by date from t"), Ok("`s#2024.01.01 2024.01.02!3 7".to_string()));
     assert_eq!(world.line(client(), "reval(parse\"exec last b from t\")"), Ok("\"yz\"".to_string()));
     assert_eq!(world.line(client(), ".Q.cn t"), Ok("2 2".to_string()));
     assert_eq!(world.line(client(), "exec a from .Q.ind[t;1 2]"), Ok("2 3".to_string()));

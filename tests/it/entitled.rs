@@ -183,7 +183,7 @@ const COUNTS: [(&str, &str); 10] = [
     ("count value`trade", "2"),
     ("count each value flip trade", "2 2 2"),
     ("exec n from trade", "1 2"),
-    ("exec sum n by sym from trade", "`S1`S2!1 2"),
+    ("exec sum n by sym from trade", "`s#`S1`S2!1 2"),
     ("exec first rows from .rdb.windows where tab=`trade", "0N"),
     ("`quote in exec tab from .rdb.windows", "0b"),
     ("asc tables[]", "`s#`hist`trade"),

@@ -75,7 +75,8 @@ impl FileForm {
     }
 }
 
-/// Appends bytes whole or not at all: half a message, as a full disk leaves it, would make those appended later unreadable.
+/// Appends bytes whole or not at all: half a message, as a full disk leaves it, would make those appended later unreadable. With several writers of
+/// one file the half stays if another has written behind it; one that writes at the very moment of the cut would lose its message.
 fn append(file: &mut std::fs::File, bytes: &[u8], handle: i64) -> Result<(), QError> {
     let mut written = 0;
     while written < bytes.len() {
@@ -88,7 +89,6 @@ fn append(file: &mut std::fs::File, bytes: &[u8], handle: i64) -> Result<(), QEr
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(error) => error,
         };
-        // Only if nothing stands behind this part: another process may append to the file, too.
         let end = file.stream_position().unwrap_or(0);
         if written > 0 && file.metadata().is_ok_and(|found| found.is_file() && found.len() == end) {
             // The part stays if this fails, too: the error is reported either way.

@@ -5,31 +5,41 @@ use crate::runtime::locked;
 /// Returns the expressions of a script, each with its first line number.
 ///
 /// A line that is indented, or starts with a closing brace, continues the one before. A lone `/` opens a block comment,
-/// which a lone `\` closes; a lone `\` elsewhere ends the script. A first line with `#!` is skipped.
+/// which a lone `\` closes; a lone `\` elsewhere ends the script. A first line with `#!` is skipped. Blank lines and comments within an expression
+/// are part of its text, so that the third line of a function is its third line of text; those of a block comment are blank there.
 pub fn expressions(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut out: Vec<(usize, Vec<u8>)> = Vec::new();
     let mut in_comment = false;
+    // Lines without code since the last one with code.
+    let mut between: Vec<&[u8]> = Vec::new();
     for (i, line) in without_mark(text).split(|c| *c == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let trimmed = line.trim_ascii();
         if in_comment {
             in_comment = trimmed != b"\\";
+            between.push(b"");
             continue;
         }
         match line.first() {
             Some(b'#') if i == 0 && line.starts_with(b"#!") => {}
-            _ if line.trim_ascii_end() == b"/" => in_comment = true,
+            _ if line.trim_ascii_end() == b"/" => {
+                in_comment = true;
+                between.push(b"");
+            }
             _ if line.trim_ascii_end() == b"\\" => break,
-            None | Some(b'/') => {}
+            _ if trimmed.is_empty() || trimmed.starts_with(b"/") => between.push(line),
             Some(c) if c.is_ascii_whitespace() || *c == b'}' => {
-                if let Some((_, expression)) = out.last_mut()
-                    && !trimmed.starts_with(b"/")
-                {
-                    expression.push(b'\n');
-                    expression.extend_from_slice(line);
+                if let Some((_, expression)) = out.last_mut() {
+                    for line in between.drain(..).chain([line]) {
+                        expression.push(b'\n');
+                        expression.extend_from_slice(line);
+                    }
                 }
             }
-            Some(_) => out.push((i + 1, line.to_vec())),
+            _ => {
+                between.clear();
+                out.push((i + 1, line.to_vec()));
+            }
         }
     }
     out
@@ -160,6 +170,13 @@ mod tests {
     #[test]
     fn a_block_of_comment_is_left_out() {
         assert_eq!(joined(&["1", "/", "2", "\\", "3"]), ["1", "3"]);
+    }
+
+    #[test]
+    fn lines_without_code_count_within_an_expression_only() {
+        let text = "f:{[x]\n  / why\n\n/ more\n/\nblock\n\\\n  x+1}\n  / of f\n\ng:1";
+        let expected = "f:{[x]\n  / why\n\n/ more\n\n\n\n  x+1}";
+        assert_eq!(expressions(text.as_bytes()), [(1, expected.as_bytes().to_vec()), (11, b"g:1".to_vec())]);
     }
 
     #[test]

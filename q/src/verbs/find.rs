@@ -168,7 +168,8 @@ pub(crate) fn find_rank(list: &Vector, value: &Value) -> FindRank {
         |v: &Vector| matches!(&v.items, Items::List(l) if !l.is_empty() && l.iter().all(Value::is_scalar));
     let holds_lists =
         |v: &Value| matches!(v, Value::Vector(Vector { items: Items::List(l), .. }) if !l.iter().all(Value::is_scalar));
-    // Nor is one where an atom comes first: `("s";"ring";"t")?("st";"ring")` looks up characters, and `?("s";"ring")` its two items.
+    // Where both lists are mixed, their first items decide: an atom here and a list there, as in `("s";"ring")?("st";"ring")`, look up the characters
+    // of "st"; two atoms, as in `("s";"ring")?("s";"ring")`, look up item by item.
     let begins_with = |v: &Vector, is: fn(&Value) -> bool| !v.is_empty() && is(&v.items.get(0));
     let begins_with_list = |v: &Value| {
         begins_with(list, Value::is_scalar)

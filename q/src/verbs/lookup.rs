@@ -14,7 +14,7 @@ const FEW_LISTS: usize = 8;
 /// A hash table of a general list: the position at which each item first occurs.
 pub(crate) struct Lookup<'a> {
     list: &'a Vector,
-    /// Whether the first item is an atom: then what is looked up are atoms.
+    /// Whether the first item is an atom: the items of a list such as "ab" are then looked up as atoms, `"a"`, and not as lists of one, `,"a"`.
     begins_with_atom: bool,
     first: HashMap<Vec<u8>, i64>,
 }

@@ -231,11 +231,11 @@ impl Console {
         if let Some(port) = &options.port {
             session.listen(port.as_bytes()).map_err(CliError::failed)?;
         }
-        // As in kdb+: the file in QINIT, by default q.q in QHOME.
+        // As in kdb+: the file in QINIT, by default q.q in QHOME if there is one.
         let home = || std::env::var("QHOME").map(|home| format!("{home}/q.q")).ok();
-        match std::env::var("QINIT").ok().or_else(home) {
-            Some(file) if Path::new(&file).is_file() => drop(self.line(session, format!("\\l {file}").as_bytes())),
-            _ => {}
+        let of_home = || home().filter(|file| Path::new(file).is_file());
+        if let Some(profile) = std::env::var("QINIT").ok().filter(|file| !file.is_empty()).or_else(of_home) {
+            self.line(session, format!("\\l {profile}").as_bytes());
         }
         if let Some(script) = options.target.as_ref().filter(|_| session.exited().is_none()) {
             self.script_failed.set(!self.line(session, format!("\\l {script}").as_bytes()));
