@@ -24,8 +24,8 @@ pub fn max_fds() -> Option<u64> {
 
 /// Memory that an evaluation has under `ulimit -v`, where an allocation that the system refuses would end the process; otherwise `bytes`.
 pub fn in_address_space(bytes: u64) -> u64 {
-    const LEAST_BYTES: u64 = 16 << 20;
-    address_space_left().map_or(bytes, |left| bytes.min((left / 5 * 4).max(LEAST_BYTES)))
+    const MIN_BYTES: u64 = 16 << 20;
+    address_space_left().map_or(bytes, |left| bytes.min((left / 5 * 4).max(MIN_BYTES)))
 }
 
 /// How many bytes the process may still map; `None` without a limit.
