@@ -78,6 +78,19 @@ impl World {
 }
 
 #[test]
+fn key_of_a_table_reads_nothing_of_clients() {
+    let mut world = World::new("keyof");
+    for line in
+        ["quote:([k:1 2]v:3 4)", "upd:{[x]key`quote;}", "dump:{[x]x set 1}", "event:{value(`upd;1);value(`dump;FILE)}"]
+    {
+        world.owner(line).expect(line);
+    }
+    world.line(client(), "n:1").expect("its own variable");
+    world.owner("event[]").expect("the owner's event");
+    assert!(std::fs::remove_file(&world.path).is_ok());
+}
+
+#[test]
 fn a_clients_value_never_runs_with_the_owners_rights() {
     for (number, (setup, message, event)) in WAYS.into_iter().enumerate() {
         // The same of the owner has the effect: the way leads there.

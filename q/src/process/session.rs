@@ -319,8 +319,12 @@ impl Host for Session {
     }
 
     fn names(&self, namespace: Sym) -> Vec<Sym> {
-        self.authors.list(&self.asking);
-        names::within(self.order.iter().copied(), namespace)
+        let found = names::within(self.order.iter().copied(), namespace);
+        // No client has chosen a name where there is none: `key`quote` of a table looks for a namespace `quote`.
+        if !found.is_empty() {
+            self.authors.list(&self.asking);
+        }
+        found
     }
 
     fn names_below(&self, namespace: Sym) -> Vec<Sym> {
