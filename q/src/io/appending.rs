@@ -35,7 +35,7 @@ impl FileForm {
         /// Bytes of the longest head, that of an enumeration, and where it has the type, the attribute and the count.
         const PAGE: usize = 4096;
         const TAIL: usize = 0xff0;
-        // To look at a pipe, such as /dev/stderr may be, would wait for its bytes.
+        // Reading the head of a pipe, which /dev/stderr may be, would wait until somebody writes.
         if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
             return FileForm::Plain;
         }

@@ -213,7 +213,7 @@ impl Session {
         self.loaded.iter().map(|path| Path::new(std::ffi::OsStr::from_bytes(path)))
     }
 
-    /// Limits of this session's evaluations. Under `ulimit -v` they leave a part of what the process may still map to what is not counted.
+    /// Limits of this session's evaluations: those of `-w`, by default 2 GiB, and never more than four fifths of what `ulimit -v` leaves.
     pub fn limits(&self) -> Limits {
         let most = self.setting(Setting::Workspace);
         let usual = Limits::default();

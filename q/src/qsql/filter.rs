@@ -97,7 +97,7 @@ fn keep(holds: &Value, rows: Option<&Vec<u32>>, count: usize) -> Result<Vec<u32>
             }
             Ok(out)
         }
-        // `x~/:()` has no item to say its type. Of rows it keeps none: kdb+'s own select over partitions ends with `where ()` if no partition matches.
+        // A clause that is `()`, as `x~/:()` is, keeps no rows: kdb+'s own select over partitions ends with it if no partition matches.
         Value::Vector(Vector { items: Items::List(l), .. }) if l.is_empty() => Ok(Vec::new()),
         Value::Bool(all) => Ok(if *all { (0..count).map(row).collect() } else { Vec::new() }),
         _ => Err(QError::with("type", "a where-clause gives booleans, one a row")),

@@ -45,7 +45,7 @@ fn moving(context: &mut Context, x: &Value, y: &Value, f: &dyn Fn(usize, &Items)
     }
 }
 
-/// The items, characters as their codes: sums and means take texts, as `sums"ab"` does.
+/// The items; those of a text as its characters' codes, which is what `sums"ab"` adds.
 fn numbers(items: &Items) -> Moved {
     if matches!(items, Items::Char(_)) { crate::verbs::cast::to_type(types::INT, items) } else { Ok(items.clone()) }
 }

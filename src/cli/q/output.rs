@@ -161,7 +161,7 @@ impl Inner {
             Some(file) => file.write_all(text),
             None => write_all(&mut std::io::stderr().lock(), text),
         };
-        // Of `elastick q 2>&1 | head`, whose reader has what it wanted. Another failed write cannot be reported anywhere else.
+        // `elastick q 2>&1 | head`: both streams have lost their reader, and the session ends. Another failed write cannot be reported anywhere else.
         let is_closed = written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
         self.closed |= is_closed && self.err.is_none() && is_one_output();
     }
