@@ -1,4 +1,4 @@
-//! The debugger of `elastick q`: evaluations that are suspended at an error, and continued.
+//! The debugger of `elastick q -e 1`: an error in a function suspends it, `:value` continues it.
 
 use crate::harness::{Directory, elastick};
 use crate::q_session::{shown, with_one_output};

@@ -271,7 +271,8 @@ fn a_clients_console_and_namespace_end_with_its_connection() {
     assert_eq!(ask(&mut client, "(string system\"d\";.Q.s1 g)~(\".own\";\"{x+h}\")"), Value::Bool(true));
     assert_eq!(ask(&mut other, "(string system\"d\";.Q.s1 .own.g)~(enlist\".\";\"{x+h}\")"), Value::Bool(true));
     ask(&mut client, "system\"d .\"");
-    // A backtrace has the callers' levels: qStudio, which sends a text, leaves out the last four; a lambda sent with its argument is no text.
+    // qStudio drops the last four levels of a backtrace: the function that evaluates, `.Q.trp`, the lambda around it, and the text that it sent.
+    // A message `("{…}";argument)` has three: its text is evaluated before the lambda is applied.
     let levels = "{.Q.trp[{((1b;`);value x)};x;{count y}]}";
     assert_eq!(ask(&mut client, &format!("{levels}\"1+`a\"")), Value::Long(5));
     let applied = Value::List { attr: 0, items: vec![Value::chars(levels), Value::chars("1+`a")] };
@@ -365,7 +366,7 @@ fn the_exit_code_is_the_scripts() {
     }
 }
 
-/// What a program reads, and what a person should hear of: `elastick q job.q >data.csv` keeps them apart.
+/// `elastick q job.q >data.csv`: results are written to standard output, errors to standard error.
 #[test]
 fn errors_are_no_output() {
     let directory = Directory::new("session-errors");

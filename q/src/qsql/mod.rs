@@ -345,7 +345,7 @@ pub(crate) fn exec(context: &mut Context, query: &Query, selected: &Selected, fr
             let keys = grouped.keys(&context.allowance)?;
             Ok(match &keys[..] {
                 // Rows of a table are its keys.
-                // `exec sum v by k from t`: groups are in the order of their keys, which have `` `s# `` as those of select have.
+                // `exec sum v by k from t` sorts its groups by k, so the keys of the result have `` `s# ``.
                 [only] if by.first().is_some_and(|(name, _)| name.is_none()) => match &only.items {
                     Items::List(_) => Value::of_column(only.clone()),
                     items => Vector { attr: Attr::Sorted, items: items.clone() }.into(),

@@ -258,7 +258,7 @@ impl QError {
             let mut place =
                 Place { name: name.to_vec(), text: text.to_vec(), at: at.saturating_sub(start), origin: None };
             if place.at == 0 && name.is_empty() && text.starts_with(b"'") {
-                // kdb+ shows a signal by the line itself at what is signalled: `'`oops`.
+                // For a line that begins with a signal, as `'`oops` does, kdb+ puts the caret behind the quote.
                 place.at = 1;
             }
             let short = if std::mem::take(&mut way.is_unknown) { as_written(&self.name, &place) } else { None };

@@ -111,8 +111,8 @@ pub(super) fn by_columns(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> R
 
 /// `a+b`, `a=b`, `a^b`, … of keyed tables whose value columns differ in name or order; `None` if they do not.
 ///
-/// `([k:`x`y]u:1 2)+([k:`y`z]w:10 20)` has the columns u and w. A column of both tables is computed key by key. One that only `a` has keeps its values,
-/// and for the keys that only `b` has it is 0 in arithmetic, null in `^` and in comparisons.
+/// `([k:`x`y]u:1 2)+([k:`y`z]w:10 20)` has the columns u and w. A column of both tables is computed key by key. One that only `a` has keeps its values;
+/// at a key that only `b` has, its missing value counts as 0 in arithmetic, and as null in `^` and in comparisons.
 pub(super) fn by_names(context: &mut Context, op: Op, a: &Dict, b: &Dict) -> Result<Option<Value>, QError> {
     let (Some((_, x)), Some((_, y))) = (a.keyed(), b.keyed()) else { return Ok(None) };
     if x.names == y.names {

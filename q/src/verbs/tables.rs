@@ -81,7 +81,7 @@ pub(crate) fn bang(context: &mut Context, x: Value, y: Value) -> Result {
 pub(crate) fn located(context: &Context, name: Sym) -> std::result::Result<Sym, QError> {
     let full = context.named(name)?;
     let is_global = |name: Sym| context.host.global(name).is_some();
-    // A namespace may be a dictionary that the program made: `.my:(1#`.)!1#(::)`.
+    // A program may assign a dictionary as a namespace, `.my:(1#`.)!1#(::)`: then no global is named `.my.f`, but the dictionary has the entry `f`.
     let is_entry = || match context.host.global(context.host.namespace()) {
         Some(Value::Dict(d)) => d.keys.as_symbols().is_some_and(|names| names.contains(&name)),
         _ => false,

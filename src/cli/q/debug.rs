@@ -60,7 +60,8 @@ impl Suspended {
     }
 
     /// Interprets a line: `` ` `` goes up, `.` down, `&` shows the frame, `.Q.bt[]` the stack, `:value` continues with a value in the place
-    /// of what failed, `'name` leaves the innermost function with the error `name`, `'` with an error without a name, and `\` ends the evaluation.
+    /// of what failed. `'name` ends the innermost function with the error `name`; `'` alone ends it with an error whose name is empty. `\` ends the
+    /// whole evaluation.
     pub fn interpret(&mut self, line: &[u8]) -> DebugAction {
         match command(line) {
             b"\\" => DebugAction::End(Resume::Abort),

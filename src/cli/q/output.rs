@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How long to wait for the reader of a pipe that does not block.
 const WAIT_FOR_READER: Duration = Duration::from_millis(2);
 
-/// Writes a text whole. The pipe of a program that reads without waiting, as of some shells and containers, may be full for a while.
+/// Writes a whole text. Standard output may be a pipe in non-blocking mode (`O_NONBLOCK`), as ssh and Node.js make it: while it is full, this waits.
 fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
     let mut rest = text;
     loop {
@@ -161,7 +161,7 @@ impl Inner {
             Some(file) => file.write_all(text),
             None => write_all(&mut std::io::stderr().lock(), text),
         };
-        // `elastick q 2>&1 | head`: both streams have lost their reader, and the session ends. Another failed write cannot be reported anywhere else.
+        // The reader of `elastick q 2>&1 | head` has closed the pipe: the session ends. Any other failure to write an error cannot be reported.
         let is_closed = written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
         self.closed |= is_closed && self.err.is_none() && is_one_output();
     }

@@ -53,7 +53,7 @@ pub fn note_exit_handler(is_set: bool) {
     HAS_EXIT_HANDLER.store(is_set, Ordering::SeqCst);
 }
 
-/// Whether the process was started to ignore a signal. A system without `/proc` does not say.
+/// Whether this signal was ignored when the process started, as SIGHUP is under `nohup`. Read from `/proc/self/status`; `false` where there is none.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
