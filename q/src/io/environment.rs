@@ -60,7 +60,7 @@ pub(crate) fn hopen(context: &mut Context, x: Value) -> Result {
         // A number is a port, never a file: `hopen"I"$first opts`port` has a null where the option is missing.
         Value::Long(_) | Value::Int(_) | Value::Short(_) => match target.as_long() {
             Some(port @ 1..=65535) => port.to_string().into_bytes(),
-            _ => return Err(QError::with("hop", "a number opens a port of this machine, 1 to 65535")),
+            _ => return Err(QError::with("hop", "a number is a port on localhost, 1 to 65535")),
         },
         other => other.as_text().ok_or_else(type_error)?.to_vec(),
     };

@@ -2,20 +2,18 @@
 
 use crate::q::QError;
 use crate::q::session::Output;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustyline::ExternalPrinter;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// How long to wait for the reader of a pipe that does not block.
-const WAIT_FOR_READER: Duration = Duration::from_millis(2);
 
 /// Writes a whole text. Standard output may be a pipe in non-blocking mode (`O_NONBLOCK`), as ssh and Node.js make it: while it is full, this waits.
-fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
+fn write_all(out: &mut (impl Write + AsFd), text: &[u8]) -> io::Result<()> {
     let mut rest = text;
     loop {
         let step = match rest.is_empty() {
@@ -27,7 +25,10 @@ fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(WAIT_FOR_READER),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // A signal ends the wait early, and the write is repeated.
+                let _ = poll(&mut [PollFd::new(out, PollFlags::OUT)], None);
+            }
             Err(error) => return Err(error),
         }
     }
