@@ -5,6 +5,7 @@ use super::reactor::FIRST_LISTENER;
 use super::stream::Stream;
 use crate::config::Listen;
 use crate::points::{self, Point};
+use crate::sys::os_error;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -239,8 +240,7 @@ fn unbound(listen: &Listen, error: &io::Error) -> String {
         _ if !host.is_empty() => "; is the host before the port right?".to_string(),
         _ => String::new(),
     };
-    let text = error.to_string();
-    format!("cannot listen on {what}: {}{advice}", text.split(" (os error").next().unwrap_or_default())
+    format!("cannot listen on {what}: {}{advice}", os_error::words(error))
 }
 
 fn bind(address: SocketAddr, reuse: bool) -> io::Result<TcpListener> {

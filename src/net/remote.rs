@@ -5,7 +5,7 @@ use super::client::{Client, ClientError};
 use super::inbox::{End, Hold, Inbox, Message, Next, ReplyOrder, Tell};
 use super::outgoing::{Outgoing, SendLimits};
 pub use super::remote_errors::ended;
-use super::remote_errors::{refused, reported, unsent};
+use super::remote_errors::{refused, unsent};
 use super::web_remote::{self, Web};
 use super::{message, own_user, websocket};
 use crate::config::Address;
@@ -232,7 +232,7 @@ pub fn connector(tell: Tell, web: Web, limits: SendLimits) -> Connector {
             address.user = own_user::name();
         }
         let client = Client::connect(&address, timeout, Limits::default()).map_err(refused)?;
-        let out = Outgoing::new(&client, limits).map_err(|error| reported("hop", &error))?;
+        let out = Outgoing::new(&client, limits).map_err(|error| QError::reported("hop", &error))?;
         let inbox = Arc::new(Inbox::default());
         let (own, back, tell_of) = (Arc::clone(&inbox), Arc::clone(&out), Arc::clone(&tell));
         let is_unix = client.is_unix();

@@ -6,18 +6,14 @@ use crate::q::QError;
 use crate::sys::interrupt;
 use std::io;
 
-/// `name. OS reports: words`, in kdb+'s format.
-pub(super) fn reported(name: &str, error: &io::Error) -> QError {
-    let words = error.to_string();
-    QError::signal(format!("{name}. OS reports: {}", words.split(" (os error").next().unwrap_or_default()))
-}
-
 /// The q error of a failed `hopen`.
 pub(super) fn refused(error: ClientError) -> QError {
     match error {
         ClientError::Refused(_) => QError::named("access"),
-        ClientError::Connect { error, .. } if error.kind() == io::ErrorKind::TimedOut => reported("timeout", &error),
-        ClientError::Connect { error, .. } | ClientError::Io(error) => reported("hop", &error),
+        ClientError::Connect { error, .. } if error.kind() == io::ErrorKind::TimedOut => {
+            QError::reported("timeout", &error)
+        }
+        ClientError::Connect { error, .. } | ClientError::Io(error) => QError::reported("hop", &error),
         ClientError::Timeout => QError::named("timeout"),
         other => QError::with("hop", other.to_string()),
     }

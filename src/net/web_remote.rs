@@ -4,7 +4,7 @@ use super::client::web::{Upgraded, WebAddress, WebClient, WebError};
 use super::client::{ClientError, WriteHalf};
 use super::http_response::Broken;
 use super::inbox::{End, Inbox, Tell};
-use super::remote_errors::{refused, reported, unsent};
+use super::remote_errors::{refused, unsent};
 use super::websocket::{self, Reader, WebSocketEvent};
 use crate::config::{Limit, Limits};
 use crate::metrics;
@@ -125,7 +125,7 @@ impl Socket {
             Ok(upgraded) => upgraded,
             Err(response) => return Ok(Value::chars(response)),
         };
-        let outgoing = || upgraded.outgoing().map_err(|error| reported("hop", &error));
+        let outgoing = || upgraded.outgoing().map_err(|error| QError::reported("hop", &error));
         self.closer = Some(outgoing()?);
         let out = Arc::new(Mutex::new(outgoing()?));
         let head = Value::chars(upgraded.head.clone());

@@ -10,6 +10,7 @@ pub mod held;
 pub mod interrupt;
 pub mod memory;
 pub mod mount;
+pub mod os_error;
 mod owned;
 pub mod process;
 pub mod region;

@@ -94,9 +94,7 @@ fn append(file: &mut std::fs::File, bytes: &[u8], handle: i64) -> Result<(), QEr
             // The part stays if this fails, too: the error is reported either way.
             let _ = file.set_len(end.saturating_sub(written as u64));
         }
-        let words = error.to_string();
-        let words = words.split(" (os error").next().unwrap_or_default();
-        return Err(QError::signal(format!("Cannot write to handle {handle}. OS reports: {words}").into_bytes()));
+        return Err(QError::reported(format_args!("Cannot write to handle {handle}"), &error));
     }
     Ok(())
 }

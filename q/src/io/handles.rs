@@ -207,9 +207,7 @@ impl Handles {
                 Some(_) => super::pipe::open(path),
                 None => appended(path),
             };
-            let words = |e: std::io::Error| e.to_string().split(" (os error").next().unwrap_or_default().to_owned();
-            let lost = |e| QError::signal(format!("{}. OS reports: {}", path.display(), words(e)).into_bytes());
-            let file = file.map_err(lost)?;
+            let file = file.map_err(|error| QError::reported(path.display(), &error))?;
             // To look at the form of a pipe would take bytes from it.
             match pipe.map_or_else(|| Some(FileForm::of(path)), |_| None) {
                 None => Open::Pipe(file),

@@ -1,6 +1,7 @@
 //! Errors as q signals them.
 
 use crate::runtime::locked;
+use columns::sys::os_error;
 use columns::table::function::Function;
 use columns::table::symbol::TooManySymbols;
 use columns::table::{Sym, Value};
@@ -129,6 +130,11 @@ impl QError {
     /// An error whose name is made at run time: an undefined variable, a signalled string.
     pub fn signal(name: impl Into<Vec<u8>>) -> QError {
         QError { name: Cow::Owned(name.into()), detail: String::new(), way: None }
+    }
+
+    /// What the operating system refused, as kdb+ words it: `'x.q. OS reports: No such file or directory`.
+    pub fn reported(what: impl std::fmt::Display, error: &std::io::Error) -> QError {
+        QError::signal(format!("{what}. OS reports: {}", os_error::words(error)))
     }
 
     /// `'name` for a column that a table does not have, as in kdb+. An empty name would be no help, so it gives `type`.
@@ -431,43 +437,30 @@ impl Place {
             head.extend_from_slice(&self.name);
             head.push(b':');
         }
-        write_lines(head, &self.text, at, out);
+        write_lines(&head, &self.text, at, out);
     }
 }
 
 /// Writes the line of `text` with the position `at`, a caret under it, and as kdb+ does the lines before and after it. The first line of the text
-/// follows `head`: `/my/a.q:3: f:{[x]`; if the lines shown begin later, they stand under it.
-fn write_lines(mut head: Vec<u8>, text: &[u8], at: usize, out: &mut Vec<u8>) {
-    let (before, after) = text.split_at_checked(at).unwrap_or((text, b""));
-    let start_of = |text: &[u8]| text.iter().rposition(|c| *c == b'\n');
-    let (above, start) = match start_of(before) {
-        Some(end) => before.split_at(end),
-        None => (&b""[..], before),
-    };
-    let is_first = start.len() == before.len();
-    let mut below = after.splitn(3, |c| *c == b'\n');
+/// follows `head`, as in `/my/a.q:3: f:{[x]`; lines further down stand below it.
+fn write_lines(head: &[u8], text: &[u8], at: usize, out: &mut Vec<u8>) {
     let columns = |line: &[u8]| line.iter().filter(|c| **c & 0xc0 != 0x80).count();
-    let mut indent = columns(start);
-    if is_first {
-        indent += head.len();
-    } else {
-        if let Some(end) = start_of(above) {
-            head.push(b'\n');
-            head.extend_from_slice(above.get(end + 1..).unwrap_or_default());
-        } else {
-            head.extend_from_slice(above);
-        }
-        indent = indent.saturating_sub(1);
-    }
-    out.append(&mut head);
-    out.extend_from_slice(start);
-    out.extend_from_slice(below.next().unwrap_or_default());
-    out.push(b'\n');
-    out.extend(std::iter::repeat_n(b' ', indent));
-    out.extend_from_slice(b"^\n");
-    if let Some(next) = below.next() {
-        out.extend_from_slice(next);
+    let before = text.get(..at).unwrap_or(text);
+    let marked = before.iter().filter(|c| **c == b'\n').count();
+    let start = before.rsplit(|c| *c == b'\n').next().unwrap_or_default();
+    let indent = columns(start) + if marked == 0 { columns(head) } else { 0 };
+    let first = marked.saturating_sub(1);
+    out.extend_from_slice(head);
+    if first > 0 {
         out.push(b'\n');
+    }
+    for (number, line) in text.split(|c| *c == b'\n').enumerate().skip(first).take_while(|(n, _)| *n <= marked + 1) {
+        out.extend_from_slice(line);
+        out.push(b'\n');
+        if number == marked {
+            out.extend(std::iter::repeat_n(b' ', indent));
+            out.extend_from_slice(b"^\n");
+        }
     }
 }
 
@@ -479,3 +472,26 @@ impl std::fmt::Display for QError {
 }
 
 impl std::error::Error for QError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The level of a function of four lines, the first of which is line 7 of its script, at this text.
+    fn shown(at_text: &str) -> String {
+        let text = "{[x]\n  bb:2;\n  c:3;\n  d:4}";
+        let at = text.find(at_text).map_or(0, |at| at as u32);
+        let origin = Some(Origin { file: b"/s.q".as_slice().into(), line: 7, column: 0 });
+        let mut out = Vec::new();
+        Place { name: b"f".to_vec(), text: text.as_bytes().to_vec(), at, origin }.write(0, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn a_level_shows_the_lines_before_and_after() {
+        assert_eq!(shown("[x]"), "  [0]  /s.q:7: f:{[x]\n                  ^\n  bb:2;\n");
+        assert_eq!(shown(":2"), "  [0]  /s.q:8: f:{[x]\n  bb:2;\n    ^\n  c:3;\n");
+        assert_eq!(shown(":3"), "  [0]  /s.q:9: f:\n  bb:2;\n  c:3;\n   ^\n  d:4}\n");
+        assert_eq!(shown(":4"), "  [0]  /s.q:10: f:\n  c:3;\n  d:4}\n   ^\n");
+    }
+}

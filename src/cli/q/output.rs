@@ -149,11 +149,7 @@ impl Inner {
         match write_all(&mut std::io::stdout().lock(), text) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
-            Err(error) => {
-                let words = error.to_string();
-                let words = words.split(" (os error").next().unwrap_or_default();
-                self.print_error(format!("standard output. OS reports: {words}\n").as_bytes());
-            }
+            Err(error) => self.print_error(&[&QError::reported("standard output", &error).name[..], b"\n"].concat()),
         }
     }
 
@@ -189,8 +185,7 @@ impl Output for Screen {
             _ => {
                 let folders = path.parent().map_or(Ok(()), std::fs::create_dir_all);
                 let file = folders.and_then(|()| File::options().append(true).create(true).open(path));
-                let words = |e: std::io::Error| format!("{}. OS reports: {e}", path.display());
-                Some(file.map_err(|e| QError::signal(words(e).into_bytes()))?)
+                Some(file.map_err(|error| QError::reported(path.display(), &error))?)
             }
         };
         self.with(|inner| match stream {

@@ -56,9 +56,7 @@ pub(crate) fn refused(path: &std::path::Path, error: &std::io::Error) -> QError 
     if error.raw_os_error() == Some(rustix::io::Errno::NAMETOOLONG.raw_os_error()) {
         return QError::with("path too long", path.display().to_string());
     }
-    let words = error.to_string();
-    let words = words.split(" (os error").next().unwrap_or_default();
-    QError::signal(format!("{}. OS reports: {words}", path.display()).into_bytes())
+    QError::reported(path.display(), error)
 }
 
 fn name_path(folder: &std::path::Path, name: Sym) -> PathBuf {
