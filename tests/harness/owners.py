@@ -64,12 +64,12 @@ class OwnersCluster(Cluster):
         self.assertEqual(answer.t, kdb.ERROR)
         self.assertRegex(str(answer.v), "evicted: this node stood still")
 
-    def silent(self, node):
-        """Waits until the tickerplant has not heard from the node for 5 s."""
+    def silent(self, node, least_s=5):
+        """Waits until the tickerplant has not heard from the node for so long."""
         def quiet():
             owners = self.owners()
             silent = dict(zip(owners["node"], owners["silent"]))
-            return (silent[node.name] or 0) >= 5_000_000_000
+            return (silent[node.name] or 0) >= least_s * 1_000_000_000
 
         self.eventually(quiet, f"the tickerplant has not heard from {node.name}")
 
