@@ -50,6 +50,8 @@ class Copies(CopiesScene):
             self.eventually(lambda: len(self.acknowledged) > wanted, "rows are acknowledged")
             processes[active].kill()
             self.is_active(1 - active)
+            # Until the new one has written the lease, it names both copies as the one that was killed had them.
+            self.named(1 - active)
             processes[active] = self.begin(active)
             self.named(0, 1)
             active = 1 - active
