@@ -6,7 +6,8 @@
 //! 1. A remote caller cannot replace a function that the owner defined.
 //! 2. A global that a remote caller assigned or changed is the caller's value, and so is whatever an evaluation assigns after
 //!    it has read one.
-//! 3. An evaluation of the owner that reads a caller's value with a function in it continues with a remote caller's rights.
+//! 3. An evaluation of the owner that reads a caller's value with a function in it continues with a remote caller's rights, unless the function is
+//!    the owner's own: `.z.po:{d[x]:{x+1}}` keeps one by the handle of a caller, and no caller may assign `d`.
 //! 4. An evaluation of the owner that has read a caller's value continues with a remote caller's rights once it turns data
 //!    into code: it evaluates text or a parse tree, or gets a function from a symbol or from bytes.
 //!
@@ -35,7 +36,7 @@ struct Writer {
 /// Records who has written each global.
 #[derive(Clone, Debug, Default)]
 pub struct Authors {
-    /// Names with a function of the owner in their value: no client may assign them.
+    /// Names with a function of the owner in their value, and none of a caller: no client may assign them.
     owner: HashSet<Sym>,
     /// Names whose value is a remote caller's.
     callers: HashMap<Sym, Writer>,
@@ -198,7 +199,7 @@ impl Authors {
         if !self.callers.is_empty()
             && let Some(writer) = self.callers.get(&name)
         {
-            asking.read(name, value, writer);
+            asking.read(name, value, writer, self.owner.contains(&name));
         }
     }
 
@@ -325,8 +326,8 @@ impl Asking {
         self.caller().remote
     }
 
-    /// Called when the evaluation reads a remote caller's value.
-    fn read(&self, name: Sym, value: Option<&Value>, writer: &Writer) {
+    /// Called when the evaluation reads a remote caller's value; if it `has_owners_code`, functions in it are the owner's.
+    fn read(&self, name: Sym, value: Option<&Value>, writer: &Writer, has_owners_code: bool) {
         let is_own = || self.caller.remote && writer.user.as_deref() == Some(&self.caller.user[..]);
         if writer.is_restricted && !is_own() {
             self.has_read_restricted.store(true, Ordering::Relaxed);
@@ -335,7 +336,7 @@ impl Asking {
             return;
         }
         self.serve_caller();
-        let Some(value) = value else { return };
+        let Some(value) = value.filter(|_| !has_owners_code) else { return };
         let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         if searched.contains(&name) {
             return;
@@ -431,6 +432,30 @@ mod tests {
         // The search ends at its limit for values that share their parts.
         let doubled = (0..64).fold(Value::list(vec![Value::Long(1); 300]), |v, _| Value::list(vec![v.clone(), v]));
         assert!(lowers(&doubled));
+    }
+
+    /// Handlers of the owner that read what a caller has sent, as `.z.po` does, keep functions of their own.
+    #[test]
+    fn a_function_that_the_owner_keeps_for_a_caller_lowers_no_rights() {
+        let mut authors = Authors::default();
+        let kept = Value::list(vec![Value::Long(1), function()]);
+        for handler in [owner(), owner()] {
+            handler.serve_caller();
+            authors.read(sym("kept"), Some(&kept), &handler);
+            assert!(authors.check(sym("kept"), handler.caller().remote).is_ok());
+            authors.note(sym("kept"), &kept, &handler);
+        }
+        assert!(authors.check(sym("kept"), true).is_err(), "a client may not replace it");
+        // What is kept beside them is still the caller's.
+        let timer = owner();
+        authors.read(sym("kept"), Some(&kept), &timer);
+        timer.make_code(Made::Other).expect("no restricted user");
+        assert!(timer.caller().remote);
+        // A handler that has lost its rights keeps nothing of the owner's.
+        authors.note(sym("kept"), &kept, &timer);
+        let next = owner();
+        authors.read(sym("kept"), Some(&kept), &next);
+        assert!(next.caller().remote && authors.check(sym("kept"), true).is_ok());
     }
 
     #[test]
