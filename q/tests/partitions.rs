@@ -1,4 +1,4 @@
-//! Queries of a partition while another process appends to it.
+//! Tables on disk while other processes append to them.
 
 use elastick_q::session::{Session, Start};
 use elastick_q::{Limits, eval_line, one_line};
@@ -78,4 +78,29 @@ fn a_column_read_alone_takes_whole_appends_only() {
         assert!(counts.iter().all(|count| count % ROWS == 0), "{name}: {counts:?}");
         assert!(counts.is_sorted(), "{name}: {counts:?}");
     }
+}
+
+#[test]
+fn two_writers_lose_no_rows() {
+    let folder = std::env::temp_dir().join(format!("elastick-q-writers-{}", std::process::id()));
+    let directory = &folder.display().to_string();
+    let line = |session: &mut Session, text: String| {
+        eval_line(session, text.as_bytes(), &Limits::default()).map(|(value, _)| one_line(&value)).expect("a result")
+    };
+    let mut session = Session::console(Start::default(), None);
+    line(&mut session, format!("(`$\":{directory}/t/\")set([]w:0#0;n:0#0)"));
+    std::thread::scope(|scope| {
+        for writer in 1..3 {
+            scope.spawn(move || {
+                let mut session = Session::console(Start::default(), None);
+                let text =
+                    format!("{{(`$\":{directory}/t/\")upsert([]w:3#{writer};n:x)}}each 3 cut til {};", 3 * APPENDS);
+                line(&mut session, text);
+            });
+        }
+    });
+    let held = line(&mut session, format!("{{asc each 1 2#x group y}}. (get`$\":{directory}/t/\")`n`w"));
+    let all = line(&mut session, format!("{{x!count[x]#enlist til {}}}1 2", 3 * APPENDS));
+    std::fs::remove_dir_all(&folder).expect("the directory");
+    assert_eq!(String::from_utf8_lossy(&held).replace("`s#", ""), String::from_utf8_lossy(&all));
 }

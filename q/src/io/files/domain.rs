@@ -1,5 +1,6 @@
 //! The file of an enumeration's domain, which several processes may extend.
 
+use super::exclusive::exclusive;
 use super::{grow, kept, path, reach, refused, zipped};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -8,17 +9,11 @@ use crate::verbs::above::Evaluate;
 use crate::verbs::enums;
 use columns::table::symbol::intern;
 use columns::table::{Items, Sym, Value, Vector};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 type Held<T> = std::result::Result<T, QError>;
-
-/// Time between two attempts to lock the file.
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// `` `:file?y ``: enumerates over the symbols of a file, to which missing ones are appended. Assigns all of them to the variable of that
 /// name, in place of its former value.
@@ -41,7 +36,10 @@ pub(crate) fn extend_domain(context: &mut Context, file: Sym, y: Value) -> Resul
     }
     // Another process may add symbols as well: what is there is read again once it has done so.
     reach::check_change(context, &path)?;
-    let locked = locked(context, &path)?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|e| refused(&path, &e))?;
+    }
+    let locked = exclusive(context, &path, true)?;
     let done = extend_locked(context, &path, name, &y);
     if done.is_err() && locked.metadata().is_ok_and(|found| found.len() == 0) {
         // The error reported is the first one.
@@ -88,32 +86,4 @@ fn extended(context: &mut Context, path: &Path, name: Sym, y: &Value) -> Held<(V
     let before = known.count();
     context.set_global(name, known)?;
     Ok((enums::extend(context, name, y.clone())?, before))
-}
-
-/// Opens a file that one process at a time may extend, and waits for it; the file is created if it is not there.
-fn locked(context: &mut Context, path: &Path) -> Held<File> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|e| refused(path, &e))?;
-    }
-    loop {
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = open.map_err(|e| refused(path, &e))?;
-        match file.try_lock() {
-            Ok(()) if is_at(&file, path) => return Ok(file),
-            // Its last owner has removed it; or another process has it.
-            Ok(()) | Err(TryLockError::WouldBlock) => {}
-            // A file system without locks.
-            Err(TryLockError::Error(_)) => return Ok(file),
-        }
-        context.check()?;
-        thread::sleep(PAUSE);
-    }
-}
-
-/// Whether a path still names an open file.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
-        _ => false,
-    }
 }

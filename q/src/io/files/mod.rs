@@ -8,6 +8,7 @@ mod delimited;
 mod domain;
 mod enumerated;
 mod enumeration;
+mod exclusive;
 mod fixed;
 pub(crate) mod folder;
 mod grow;

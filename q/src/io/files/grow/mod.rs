@@ -13,6 +13,7 @@ mod replace;
 
 use self::column::{Beside, Column, Form, Held, More, write_at};
 use self::replace::{clear, recount, replace, whole};
+use super::exclusive::exclusive;
 use super::unfinished::{note, noted_rows};
 use super::{layout, refused};
 use crate::runtime::context::Context;
@@ -75,9 +76,14 @@ pub(super) fn complete_rows(context: &mut Context, folder: &Path, names: &[Sym],
 /// # Errors
 /// Those of the rows, `length` for columns that differ in length, the operating system's.
 pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held<bool> {
-    if !folder.join(".d").is_file() {
+    let names = folder.join(".d");
+    if !names.is_file() {
         return Ok(false);
     }
+    let noted = note(folder);
+    super::reach::check_change(context, &noted)?;
+    // Another process may append as well: the columns are looked at once it has done so.
+    let _alone = exclusive(context, &names, false)?;
     let names = super::column_names(context, folder)?;
     let columns: Held<Vec<Column>> =
         names.iter().map(|n| Column::of_table(context, super::name_path(folder, *n))).collect();
@@ -97,8 +103,6 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
             None => whole(context, column, there, new)?,
         });
     }
-    let noted = note(folder);
-    super::reach::check_change(context, &noted)?;
     if noted.exists() {
         columns.iter().for_each(clear);
     }
