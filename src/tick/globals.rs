@@ -204,6 +204,24 @@ impl Globals {
         Ok(())
     }
 
+    /// Deletes a global, if there is one.
+    ///
+    /// # Errors
+    /// `noupdate` if a client may not.
+    pub fn remove(&mut self, name: Sym, author: Author) -> Result<(), QError> {
+        if !author.is_owner {
+            self.check(name)?;
+        }
+        let key = (if author.is_owner { Space::SHARED } else { author.space }, name);
+        let Some(held) = self.values.remove(&key) else { return Ok(()) };
+        self.order.retain(|other| *other != key);
+        self.bytes = less!(self.bytes, held.size);
+        if let Some(own) = self.user_bytes.get_mut(&key.0) {
+            *own = less!(*own, held.size);
+        }
+        Ok(())
+    }
+
     /// Returns the names that a space sees, in order of definition.
     pub fn names(&self, space: Space) -> impl Iterator<Item = Sym> {
         self.order.iter().filter(move |(of, name)| self.key(space, *name).0 == *of).map(|(_, name)| *name)
@@ -217,7 +235,7 @@ pub struct Access {
     pub read: HashSet<Sym>,
     /// It has listed names.
     pub listed: bool,
-    /// Names that it has assigned, in order.
+    /// Names that it has assigned or deleted, in order.
     pub assigned: Vec<(Sym, Author)>,
 }
 
@@ -273,8 +291,9 @@ impl SharedGlobals {
             }
             let mut next = Globals::clone(&current);
             for (name, author) in &access.assigned {
-                if let Some(value) = own.get(author.space, *name) {
-                    next.set(*name, value.clone(), *author)?;
+                match own.get(author.space, *name) {
+                    Some(value) => next.set(*name, value.clone(), *author)?,
+                    None => next.remove(*name, *author)?,
                 }
             }
             let mut locked = self.locked();

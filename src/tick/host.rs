@@ -260,13 +260,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn assign(&mut self, name: Sym, value: Value) -> Result<(), QError> {
-        let text = symbol::text(name);
-        if is_own(text) || self.query.tables.find(text).is_some() {
-            return Err(no_update(name));
-        }
-        if text.starts_with(b".z.") {
-            return Err(QError::with("access", "handlers can only be set in the process's start-up files"));
-        }
+        self.may_change(name)?;
         let space = self.query.space;
         let is_owner = self.is_owner();
         if self.by_owner && !space.is_shared() && holds_foreign_code(&value) {
@@ -277,10 +271,29 @@ impl Host for QueryHost<'_> {
         let others = (self.has_read_others.get() || is_mixed).then_some(Space::NOBODY);
         let writer = others.or((is_owner && !space.is_shared()).then_some(space));
         let author = Author { space, is_owner, writer };
+        Arc::make_mut(&mut self.globals).set(name, value, author)?;
+        self.access.get_mut().assigned.push((name, author));
+        Ok(())
+    }
+
+    fn may_change(&self, name: Sym) -> Result<(), QError> {
+        let text = symbol::text(name);
+        if is_own(text) || self.query.tables.find(text).is_some() {
+            return Err(no_update(name));
+        }
+        if text.starts_with(b".z.") {
+            return Err(QError::with("access", "handlers can only be set in the process's start-up files"));
+        }
         if self.query.caller.remote && self.block_writes {
             return Err(QError::with("noupdate", "clients may not assign (-b)"));
         }
-        Arc::make_mut(&mut self.globals).set(name, value, author)?;
+        if self.is_owner() { Ok(()) } else { self.globals.check(name) }
+    }
+
+    fn remove(&mut self, name: Sym) -> Result<(), QError> {
+        self.may_change(name)?;
+        let author = Author { space: self.query.space, is_owner: self.is_owner(), writer: None };
+        Arc::make_mut(&mut self.globals).remove(name, author)?;
         self.access.get_mut().assigned.push((name, author));
         Ok(())
     }
@@ -429,7 +442,7 @@ impl Host for QueryHost<'_> {
     }
 
     fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
-        self.sends.send(handle, message, &self.query.connections)
+        self.sends.send(handle, message, &self.query.connections, self.calls_bytes_most)
     }
 
     fn defer(&mut self) -> Result<(), QError> {

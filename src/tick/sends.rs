@@ -62,6 +62,7 @@ impl Connections {
 #[derive(Debug, Default)]
 pub struct Sends {
     pub messages: Vec<(ConnId, Bytes)>,
+    bytes: usize,
     /// The evaluation called `-30!(::)`: its own response comes later.
     pub deferred: bool,
 }
@@ -71,8 +72,14 @@ impl Sends {
     ///
     /// # Errors
     /// `nyi` for a sync message, because the tickerplant never waits for a client; a handle that is not open; a value that cannot be
-    /// serialised.
-    pub fn send(&mut self, handle: i64, value: &Value, connections: &Connections) -> Result<Value, QError> {
+    /// serialised; `limit` if the messages hold more than so many bytes, for all wait in memory until the end.
+    pub fn send(
+        &mut self,
+        handle: i64,
+        value: &Value,
+        connections: &Connections,
+        bytes_most: usize,
+    ) -> Result<Value, QError> {
         if handle > 0 {
             return Err(QError::with("nyi", "the tickerplant sends async messages only: neg[handle] message"));
         }
@@ -84,7 +91,13 @@ impl Sends {
             let mut put = Ok(());
             let message = message::message(MessageKind::Async, |writer| put = to_wire(value, writer));
             put?;
-            self.messages.push((conn, message.map_err(|error| QError::with("limit", error.to_string()))?));
+            let message = message.map_err(|error| QError::with("limit", error.to_string()))?;
+            self.bytes = self.bytes.saturating_add(message.len());
+            if self.bytes > bytes_most {
+                let why = format!("messages of more than {bytes_most} bytes in one expression (--limit-message)");
+                return Err(QError::with("limit", why));
+            }
+            self.messages.push((conn, message));
         }
         Ok(Value::Null)
     }

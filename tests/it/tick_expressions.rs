@@ -143,6 +143,11 @@ fn clients_replace_nothing_that_the_start_up_files_define() {
         ".app.g:{2}",
         ".app:`a`b!1 2",
         "seen:5",
+        "delete users from `.",
+        "delete f from `.app",
+        "![`.;();0b;enlist`seen]",
+        "delete trade from `.",
+        "delete w from `.u",
     ] {
         let error = refused(&mut client, text);
         assert!(error.starts_with("noupdate") || error.starts_with("access"), "{text}: {error}");
@@ -154,6 +159,19 @@ fn clients_replace_nothing_that_the_start_up_files_define() {
         Client::connect(&address, Duration::from_secs(30), Limits::default()),
         Err(ClientError::Refused(_))
     ));
+}
+
+/// An editor may measure a query with variables of its own, which it deletes in the same message.
+#[test]
+fn clients_delete_their_own_globals() {
+    let (_files, tick) = with("deleted", "users:`ann`test\n", &[]);
+    let mut client = tick.client();
+    client.query("a:1;.st.tmp:2;.st.start:3").expect("names of the client's own");
+    client.query("{.st.tmp:x;delete tmp,start from `.st;delete a from `.}7").expect("deleted");
+    let left = client.query("raze string(`a in key`.;1_key`.st;users)").expect("answered");
+    assert_eq!(left, client.query("raze string(0b;0#`;users)").expect("answered"));
+    client.query("a:4").expect("assigned again");
+    assert_eq!(tick.client().query("a").expect("answered"), Value::Long(4));
 }
 
 #[test]

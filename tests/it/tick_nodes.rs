@@ -81,6 +81,27 @@ fn a_first_node_is_live_at_once_and_is_fed_from_where_it_says() {
     assert_eq!(index(&told(&mut node)), 6);
 }
 
+/// u.q lets anybody end the subscription of a handle: nobody would hold the updates after that.
+#[test]
+fn no_call_changes_what_a_node_is_sent() {
+    let tick = Tick::start("tick-kept", &[]);
+    let mut feed = tick.client();
+    let mut node = node(&tick, "n");
+    assert_eq!(name_of(&told(&mut node)), ".u.asg.live");
+    node.send_async(&call(".u.asg.from", [Value::Long(0)])).unwrap();
+    node.flush().unwrap();
+    feed.request(&trades(0..1)).unwrap();
+    assert_eq!(ids(&told(&mut node)), [0]);
+    let subscribers = feed.query(".u.w").unwrap();
+    for text in [".u.del[`trade;h]", ".u.del[`;h]", ".u.subInner[`trade;`A;h]", ".u.add[`trade;`A;h]"] {
+        let error = feed.query(&format!("h:first first .u.w`trade;{text}")).unwrap_err().to_string();
+        assert!(error.contains("access"), "{text}: {error}");
+    }
+    assert_eq!(feed.query(".u.w").unwrap(), subscribers);
+    feed.request(&trades(1..2)).unwrap();
+    assert_eq!(ids(&told(&mut node)), [1]);
+}
+
 /// A live node with five trades, and a standby.
 fn handover(name: &str) -> (Tick, Client, Client, Client, Vec<Value>) {
     let tick = Tick::start(name, &[]);

@@ -4,6 +4,7 @@ use super::Plant;
 use super::arguments::handle_argument;
 use super::calls::malformed;
 use super::connection::{compresses, handle};
+use super::member::Member;
 use super::permit::{no_subscription, own_handle, permitted_symbols};
 use crate::config::Limit;
 use crate::metrics;
@@ -107,7 +108,7 @@ impl Plant {
     /// `.u.del[t;h]`: ends a handle's subscription to a table.
     ///
     /// # Errors
-    /// An unknown table is signalled by its name; `access` for another's handle.
+    /// An unknown table is signalled by its name; `access` for another's handle, or a node's.
     pub fn del(&mut self, args: &[View<'_>], caller: ConnId, ctl: &mut dyn Links) -> Result<(), QError> {
         let (table, _) = self.table_and_symbols(args.get(..1).unwrap_or_default())?;
         let of = args.get(1).and_then(handle_argument).ok_or(QError::with("type", "a handle must be an int"))?;
@@ -170,6 +171,9 @@ impl Plant {
     }
 
     /// Changes the subscription of some tables. If the feed rejects the change, `.u.w` stays unchanged.
+    ///
+    /// # Errors
+    /// `access` for the handle of a node: the queue gives it each update from the beginning of its window to the end, or nobody would hold some.
     fn resubscribe(
         &mut self,
         conn: ConnId,
@@ -177,6 +181,10 @@ impl Plant {
         ctl: &dyn Links,
         change: impl Fn(&mut Subscriptions<ConnId>, usize, &RequestedSymbols),
     ) -> Result<(), QError> {
+        if self.queue.member(handle(conn)).is_some_and(Member::is_node) {
+            let why = format!("handle {} is a node's: its queue subscribes for it", conn.handle());
+            return Err(QError::with("access", why));
+        }
         let before: Vec<_> = tables.iter().map(|(table, _)| (*table, self.subscriptions.entry(*table, conn))).collect();
         tables.iter().for_each(|(table, symbols)| change(&mut self.subscriptions, *table, symbols));
         let subscribed = self.subscribed(conn, ctl);

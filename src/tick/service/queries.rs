@@ -261,7 +261,7 @@ impl TickService {
         if !self.users.is_open(space) {
             self.globals.forget(space);
         }
-        let Outcome { answer, error, sends: Sends { messages, deferred } } = outcome;
+        let Outcome { answer, error, sends: Sends { messages, deferred, .. } } = outcome;
         if let Some(ticket) = ticket {
             ticket.end(error.as_ref().map(ToString::to_string), answer.len());
         }
