@@ -309,6 +309,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), CliError> {
         out.flush()?;
     }
     let _published = publishing.start(Some(tap))?;
+    crate::q::intern_words();
     // Reserves symbol space for this thread, so that queries on other threads cannot use it up.
     symbol::claim();
     reactor.set_audit(audit.clone());

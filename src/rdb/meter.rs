@@ -55,8 +55,9 @@ impl Meter {
         }
     }
 
-    /// Returns the memory state for the given use by the node. Reads the system's figures if they are old.
-    pub fn read(&mut self, store: Usage, buffers: u64, queries: u64, now: Instant) -> MemoryState {
+    /// Returns the memory state for the given use by the node: the store and what else stays, and running queries. Reads the system's figures if they
+    /// are old.
+    pub fn read(&mut self, store: Usage, lasting: u64, queries: u64, now: Instant) -> MemoryState {
         if let Some(sources) = &self.sources
             && self.system.is_none_or(|system| now.duration_since(system.read_at) >= READ_EVERY)
         {
@@ -65,7 +66,7 @@ impl Meter {
                 Err(error) => tracing::warn!(%error, "cannot read the system's memory figures"),
             }
         }
-        reckon(self.budget_bytes, self.system.map(|system| (system.memory, system.own_bytes)), store, buffers, queries)
+        reckon(self.budget_bytes, self.system.map(|system| (system.memory, system.own_bytes)), store, lasting, queries)
     }
 }
 
@@ -73,27 +74,28 @@ fn reckon(
     budget_bytes: Option<u64>,
     system: Option<(Memory, u64)>,
     store: Usage,
-    buffers: u64,
+    lasting: u64,
     queries: u64,
 ) -> MemoryState {
-    let own = (store.total_bytes() as u64).saturating_add(buffers).saturating_add(queries);
+    let own = (store.total_bytes() as u64).saturating_add(lasting);
     let (memory, resident) = system.unwrap_or((Memory { total_bytes: 0, used_bytes: 0, is_limited: false }, 0));
     let (budget, accounted) = match budget_bytes {
         Some(budget) => (budget, own),
         None => (memory.total_bytes, memory.used_bytes.saturating_sub(resident).saturating_add(own)),
     };
-    let guard =
-        if memory.used_percent() >= GUARD_PERCENT { (budget as f64 * memory.used_percent() / 100.0) as u64 } else { 0 };
+    let guard = |used_bytes: u64| {
+        let percent = Memory { used_bytes, ..memory }.used_percent();
+        if percent >= GUARD_PERCENT { (budget as f64 * percent / 100.0) as u64 } else { 0 }
+    };
     MemoryState {
         budget,
-        used: accounted.max(guard),
+        used: accounted.saturating_add(queries).max(guard(memory.used_bytes)),
+        lasting: accounted.max(guard(memory.used_bytes.saturating_sub(queries))),
         store,
-        buffers,
-        queries,
-        ended: 0,
         resident,
         system_used: memory.used_bytes,
         system_total: memory.total_bytes,
+        ..MemoryState::default()
     }
 }
 
@@ -124,6 +126,14 @@ mod tests {
     fn a_server_that_runs_out_counts_whatever_the_account_says() {
         let state = reckon(Some(1000), Some((server(9_800), 10)), STORE, 0, 0);
         assert_eq!(state.used, 980);
+    }
+
+    #[test]
+    fn what_queries_hold_for_a_moment_does_not_last() {
+        let state = reckon(Some(1000), Some((server(9_800), 900)), STORE, 60, 540);
+        assert_eq!((state.used, state.lasting), (1000, 460));
+        let state = reckon(None, Some((server(5000), 900)), STORE, 60, 40);
+        assert_eq!((state.used, state.lasting), (4600, 4560));
     }
 
     #[test]

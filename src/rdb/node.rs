@@ -10,7 +10,7 @@ use super::pool::{Bounds, Pool};
 use super::report::Constants;
 use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
-use super::shared::{Ending, Shared};
+use super::shared::{Ending, MIN_QUERY_MEMORY_BYTES, Shared};
 use crate::access::{self, Access, listen_on, log_who_may_connect};
 use crate::audit::Audit;
 use crate::election::owner::{StallDetector, Watch};
@@ -34,9 +34,6 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Lower bound of a query's memory limit, which is otherwise the node's memory divided by the number of query threads.
-const MIN_QUERY_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Handles opened by the node are numbered from the maximum number of connections plus this; client handles start at 5.
 const FIRST_OPENED: i32 = 100;
@@ -276,6 +273,7 @@ impl Node {
         let thread = crate::sys::stack::thread("ingest".into()).spawn(move || {
             let _guard = guard;
             let _span = ingest.span().entered();
+            crate::q::intern_words();
             symbol::claim();
             ingest.run(ready);
         })?;

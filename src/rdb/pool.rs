@@ -398,11 +398,14 @@ impl Inner {
             }
             _ => bounds_of(job.peer.as_ref(), bounds.time, bounds.memory_bytes),
         };
+        let is_client = !job.is_own() || matches!(job.event, HandlerEvent::Timer);
+        let shared_memory = is_client.then(|| Arc::clone(&self.scope.shared.query_memory));
         let share = job.share.as_ref();
         let symbols = share.map_or_else(|| symbol::Budget::new(bounds.symbols), |share| share.budget(bounds.symbols));
         Limits {
             deadline: Instant::now().checked_add(time),
             memory_bytes,
+            shared_memory,
             message_depth: self.bounds.message_depth,
             symbols: Some(symbols),
             cancel: job.gone.clone(),

@@ -11,8 +11,8 @@ fn long(value: u64) -> i64 {
 }
 
 /// Interns a fixed name. If the symbol table has no room even for these, nothing works.
-fn sym(name: &str) -> Sym {
-    symbol::intern(name.as_bytes()).unwrap_or(Sym::NULL)
+fn sym(name: &'static str) -> Sym {
+    symbol::intern_own(name.as_bytes()).unwrap_or(Sym::NULL)
 }
 
 /// What a caller may see of a table.
@@ -41,7 +41,7 @@ pub fn windows_v1(state: &State, shown: impl Fn(Sym) -> Shown) -> Value {
     windows_as(state, WINDOW_COLUMNS_V1, shown)
 }
 
-fn windows_as(state: &State, names: [&str; 7], shows: impl Fn(Sym) -> Shown) -> Value {
+fn windows_as(state: &State, names: [&'static str; 7], shows: impl Fn(Sym) -> Shown) -> Value {
     let (mut first, mut last, mut open, mut tab) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut updates, mut rows, mut hash) = (Vec::new(), Vec::new(), Vec::new());
     for shown in state.windows.iter() {
@@ -90,7 +90,7 @@ pub struct Constants {
 
 /// Returns the dictionary `.rdb.stats`. No key is a reserved word of q, so that ``select from enlist .rdb.stats`` can
 /// name each.
-pub fn stats(state: &State, constants: &Constants, queries_open: u64, day_end: &str) -> Value {
+pub fn stats(state: &State, constants: &Constants, queries_open: u64, day_end: &'static str) -> Value {
     let lag = match (state.tip, state.next) {
         (Some(tip), Some(next)) => Value::Long(long(tip.saturating_sub(next))),
         _ => Value::Long(NULL_LONG),
@@ -149,7 +149,7 @@ pub fn stats(state: &State, constants: &Constants, queries_open: u64, day_end: &
 }
 
 /// Returns `.rdb.statsV1`: `.rdb.stats` with the first version's key `next`.
-pub fn stats_v1(state: &State, constants: &Constants, queries_open: u64, day_end: &str) -> Value {
+pub fn stats_v1(state: &State, constants: &Constants, queries_open: u64, day_end: &'static str) -> Value {
     match stats(state, constants, queries_open, day_end) {
         Value::Dict(dict) => {
             let renamed = |name: &Sym| if *name == sym("nextI") { sym("next") } else { *name };

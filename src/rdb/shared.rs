@@ -5,6 +5,7 @@ use super::day_end::DayEnds;
 use super::policy::Phase;
 use super::windows::Window;
 use crate::election::owner::{StallDetector, Watch};
+use crate::q::SharedMemory;
 use crate::sys::clock::Clock;
 use crate::sys::shared::Shared as Slice;
 use crate::table::store::{SharedTables, Tables, Usage};
@@ -21,6 +22,9 @@ pub struct ShownWindow {
     pub open: bool,
 }
 
+/// Bytes that every query may use: the lower bound of its memory limit, which is otherwise the node's memory divided by the number of query threads.
+pub const MIN_QUERY_MEMORY_BYTES: u64 = 64 << 20;
+
 /// Memory use of a node, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryState {
@@ -29,6 +33,8 @@ pub struct MemoryState {
     /// Bytes that count against the budget: rows, indexes, symbols, buffers, running queries. Without a configured
     /// budget, also the memory of other processes on the server.
     pub used: u64,
+    /// Of these what stays when the running queries have ended. The policy decides on it: a roll cannot be taken back.
+    pub lasting: u64,
     pub store: Usage,
     pub buffers: u64,
     pub queries: u64,
@@ -191,6 +197,8 @@ pub struct Shared {
     pub query_errors: AtomicU64,
     /// Bytes held by running queries. `'static` because threads keep counting in it.
     pub query_bytes: &'static AtomicI64,
+    /// What they may hold together: the memory that the rows leave.
+    pub query_memory: Arc<SharedMemory>,
     /// Estimated bytes of client-defined globals.
     pub global_bytes: AtomicI64,
     /// Bytes of the globals of users whose roles restrict their rows.
@@ -215,6 +223,7 @@ pub struct Shared {
 impl Shared {
     pub fn new(clock: Arc<dyn Clock>, tables: SharedTables) -> Shared {
         let state = State { shown_at: clock.now(), ..State::default() };
+        let query_bytes: &'static AtomicI64 = Box::leak(Box::default());
         Shared {
             clock,
             tables,
@@ -222,7 +231,8 @@ impl Shared {
             queries_open: AtomicU64::new(0),
             queries: AtomicU64::new(0),
             query_errors: AtomicU64::new(0),
-            query_bytes: Box::leak(Box::default()),
+            query_bytes,
+            query_memory: Arc::new(SharedMemory::new(query_bytes, MIN_QUERY_MEMORY_BYTES)),
             global_bytes: AtomicI64::new(0),
             space_bytes: Arc::default(),
             day_ends: DayEnds::default(),

@@ -48,6 +48,21 @@ fn until_refused(client: &mut Client, question: &str) -> String {
     wait_for("a rejection", || error(client))
 }
 
+/// A user whose symbols are used up keeps the words of the language, the tables and what the process says of itself.
+#[test]
+fn words_after_the_symbols() {
+    at_both("quota-words", "symbols = \"64KiB\"", &[], |port| {
+        let mut ann = login(port, "ann");
+        let names = |part: i64| (0..90_000).fold("count ".to_string(), |text, i| format!("{text}`s{part}_{i}"));
+        let errors = (0..4).filter_map(|part| ann.query(&names(part)).err());
+        assert!(errors.last().is_some_and(|error| error.to_string().contains("--limit-user-symbols")));
+        for (text, result) in [("neg 1", -1), ("{[x]y:x;y}3", 3), ("count select from trade", 0)] {
+            assert_eq!(ask(&mut ann, text), Value::Long(result), "{text}");
+        }
+        assert!(refused(&mut ann, "unheard_of_name").contains("--limit-user-symbols"));
+    });
+}
+
 #[test]
 fn queries_at_once() {
     at_both("quota-queries", "queries = 1", &[], |port| {

@@ -4,7 +4,7 @@ use crate::harness::{Process, elastick, wait_for};
 use crate::rdb_support::{Door, Guest, entry, put_tables};
 use elastick::config::Address;
 use elastick::net::client::{Client, ClientError};
-use proto::{Items, Limits, Value, Writer, types};
+use proto::{Items, Limits, MessageKind, Value, Writer, encode, types};
 use std::time::Duration;
 
 const DATE: i32 = 9821;
@@ -87,6 +87,27 @@ fn a_row_of_trades_takes_its_width_in_resident_memory() {
     let per_row = taken.saturating_sub(index) as f64 / ROWS as f64;
     assert!(per_row <= 1.1 * 33.0, "{per_row:.2} bytes a row, the index apart");
     assert!(index <= 4 * (ROWS as u64 + 10_000), "the index takes {index} bytes");
+}
+
+/// What queries hold for a moment is no reason to close a window, which cannot be taken back.
+#[test]
+fn large_queries_close_no_window() {
+    let scene = live(&["--memory", "128MiB", "--query-threads", "3"]);
+    let mut client = scene.connect();
+    let _holding: Vec<Client> = (0..2)
+        .map(|_| {
+            let mut holding = scene.connect();
+            let text = Value::chars("{while[count x;x:x]}til 8000000");
+            holding.send_raw(&encode::message(MessageKind::Sync, &text).expect("encodes")).expect("sent");
+            holding.flush().expect("sent");
+            holding
+        })
+        .collect();
+    // More than the node may use for rows before it rolls: 85 %.
+    wait_for("both queries", || (ask(&mut client, "120000000<.rdb.stats`queries") == Value::Bool(true)).then_some(()));
+    assert_eq!(ask(&mut client, ".rdb.stats`state"), Value::symbol("live"));
+    assert!(refused(&mut client, "sum til 9000000").starts_with("wsfull"));
+    assert_eq!(ask(&mut client, "sum til 1000"), Value::Long(499_500));
 }
 
 #[test]

@@ -106,6 +106,7 @@ pub struct Limits {
 enum Use {
     Data,
     Name,
+    Own,
 }
 
 /// Which bound of the table rejects a symbol.
@@ -181,7 +182,7 @@ impl Symbols {
 
     /// Charges a new symbol to those who pay for it. The caller holds the write lock.
     fn charge(&self, used_as: Use, held: u64, bytes: u64) -> Result<(), TooManySymbols> {
-        let more = if used_as == Use::Name { NAMES_MORE } else { 0 };
+        let more = if used_as == Use::Data { 0 } else { NAMES_MORE };
         let is_over = |held: u64, limit: u64, more: u64| held > limit.saturating_add(more);
         let (limit, limit_bytes) = (self.limit.load(Ordering::Relaxed), self.limit_bytes.load(Ordering::Relaxed));
         if is_over(held.saturating_add(1), limit, more) {
@@ -192,7 +193,7 @@ impl Symbols {
             return Err(TooManySymbols { bound: Bound::Bytes, limit: limit_bytes });
         }
         BUDGET.with_borrow(|budget| {
-            if !self.claimed.load(Ordering::Relaxed) || (CLAIMS.get() && budget.is_none()) {
+            if used_as == Use::Own || !self.claimed.load(Ordering::Relaxed) || (CLAIMS.get() && budget.is_none()) {
                 return Ok(());
             }
             if bytes > MAX_CLIENT_BYTES as u64 {
@@ -289,6 +290,15 @@ pub fn intern(text: &[u8]) -> Result<Sym, TooManySymbols> {
 /// There is no room for identifiers either.
 pub fn intern_name(text: &[u8]) -> Result<Sym, TooManySymbols> {
     SYMBOLS.intern_text(text, Use::Name)
+}
+
+/// As [`intern_name`], for words that the program itself has, such as a column of a table that it makes: they are charged to no client. Without this, a
+/// client whose symbols are used up would see tables whose columns have no names.
+///
+/// # Errors
+/// There is no room for identifiers either.
+pub fn intern_own(word: &'static [u8]) -> Result<Sym, TooManySymbols> {
+    SYMBOLS.intern_text(word, Use::Own)
 }
 
 /// Gives this thread the right to fill the whole table. From then on symbols that other threads and evaluations add are

@@ -14,3 +14,4 @@ pub mod session;
 pub(crate) mod settings;
 pub mod startup;
 pub(crate) mod system;
+pub(crate) mod vocabulary;

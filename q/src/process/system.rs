@@ -51,8 +51,10 @@ pub(crate) const VARIABLES: [(&str, &str); 38] = [
 
 /// Names of a namespace's variables that never change, without the namespace. In kdb+ they are ordinary members of `.Q`, unlike those of `.z`.
 pub(crate) fn constants(space: &[u8]) -> impl Iterator<Item = Sym> {
-    let names = VARIABLES.iter().filter_map(move |(name, _)| name.as_bytes().strip_prefix(space)?.strip_prefix(b"."));
-    names.filter(move |name| space == b".Q" && *name != b"x").map(|name| prims::name(&String::from_utf8_lossy(name)))
+    let is_within = move |name: &str| space == b".Q" && name.as_bytes().strip_prefix(space).is_some();
+    let names =
+        VARIABLES.iter().filter(move |(name, _)| is_within(name)).filter_map(|(name, _)| name.rsplit('.').next());
+    names.filter(|name| *name != "x").map(prims::name)
 }
 
 /// Returns the value of a system variable.

@@ -357,7 +357,7 @@ pub(crate) fn from_node(node: &Node) -> std::result::Result<Value, QError> {
         }
         Ok(Value::list(out))
     };
-    let word = |w: &str| Value::Sym(prims::name(w));
+    let word = |w: &'static str| Value::Sym(prims::name(w));
     match &node.kind {
         Kind::Const(value @ (Value::Sym(_) | Value::Vector(Vector { items: Items::Sym(_), .. }))) => Ok(match value {
             Value::Sym(s) => Value::symbols(vec![*s]),

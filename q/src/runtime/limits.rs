@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+mod shared_memory;
 mod watch;
 
+pub use shared_memory::SharedMemory;
 pub(crate) use watch::{
     Watch, check, collected, innermost, items, list, pace, place, room, room_for, settle, settled, step,
 };
@@ -27,6 +29,8 @@ pub struct Limits {
     pub processor_time: Option<Duration>,
     /// Memory in bytes that the evaluation may allocate on top of what its thread held at the start; above it, `'wsfull`.
     pub memory_bytes: u64,
+    /// What it may allocate together with others.
+    pub shared_memory: Option<Arc<SharedMemory>>,
     /// Whether the register VM runs lambdas over atoms. Without it the evaluator walks every expression: same results,
     /// slower.
     pub machine: bool,
@@ -49,6 +53,7 @@ impl Default for Limits {
             deadline: None,
             processor_time: None,
             memory_bytes: 2 << 30,
+            shared_memory: None,
             machine: true,
             section_rows: None,
             message_depth,
@@ -222,11 +227,14 @@ impl Allowance {
     /// Checks that `bytes` more may be allocated.
     ///
     /// # Errors
-    /// `wsfull` if they exceed the memory limit.
+    /// `wsfull` if they exceed the memory limit, or what all evaluations may hold together.
     pub fn reserve(&self, bytes: usize) -> Result<(), QError> {
         let held = u64::try_from(self.held_bytes()).unwrap_or(0);
         if held.saturating_add(bytes as u64) > self.limits.memory_bytes {
             return Err(QError::with("wsfull", "memory limit of a query"));
+        }
+        if self.limits.shared_memory.as_ref().is_some_and(|shared| !shared.has_room(held, bytes as u64)) {
+            return Err(QError::with("wsfull", "other queries use the memory that the rows leave"));
         }
         Ok(())
     }

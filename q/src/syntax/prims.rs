@@ -5,7 +5,7 @@ mod rows;
 
 use crate::runtime::op::Op;
 use columns::table::function::{Function, Iterator};
-use columns::table::symbol::intern_name as intern;
+use columns::table::symbol::{intern_name as intern, intern_own};
 use columns::table::{Sym, Value};
 use proto::types;
 pub use rows::PRIMITIVES;
@@ -43,8 +43,8 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], u16>> = LazyLock::new(|| {
 });
 
 /// Interns a built-in name; the null symbol if the symbol table is full.
-pub(crate) fn name(text: &str) -> Sym {
-    intern(text.as_bytes()).unwrap_or(Sym::NULL)
+pub(crate) fn name(text: &'static str) -> Sym {
+    intern_own(text.as_bytes()).unwrap_or(Sym::NULL)
 }
 
 /// The primitive at an index of the table.

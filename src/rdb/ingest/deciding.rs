@@ -22,10 +22,12 @@ impl Ingest {
         self.shared.ingest_comes_round();
         let buffers = self.link.buffer_bytes().saturating_add(if replaying { self.replays.bytes() } else { 0 });
         let shared = &self.shared;
-        let queries = [shared.query_bytes, &shared.global_bytes, &shared.space_bytes];
-        let queries = queries.iter().filter_map(|bytes| u64::try_from(bytes.load(Ordering::Relaxed)).ok()).sum();
-        let besides = Besides { buffers, queries, ended: shared.day_ends.bytes() };
+        let globals = [&shared.global_bytes, &*shared.space_bytes];
+        let globals = globals.iter().filter_map(|bytes| u64::try_from(bytes.load(Ordering::Relaxed)).ok()).sum();
+        let queries = shared.query_memory.held_bytes();
+        let besides = Besides { buffers, globals, queries, ended: shared.day_ends.bytes() };
         let (memory, grown) = self.memory.read(self.intake.store().usage(), besides, self.env.clock.now());
+        self.shared.query_memory.set_most(memory.budget.saturating_sub(memory.lasting));
         if self.policy.keeps_day() && !self.shared.day_ends.is_open() {
             self.step(PolicyEvent::DaySaved);
         }
@@ -38,7 +40,7 @@ impl Ingest {
                     PolicyEvent::Taken { bytes: grown }
                 });
             }
-            self.step(PolicyEvent::Memory { used_bytes: memory.used, budget_bytes: memory.budget });
+            self.step(PolicyEvent::Memory { used_bytes: memory.lasting, budget_bytes: memory.budget });
         } else if self.memory.warns_above(&memory, self.options.policy.roll_percent()) {
             tracing::warn!(
                 "memory is above the roll threshold, but this tickerplant has no queue, so there is no successor"

@@ -17,7 +17,9 @@ const MAX_WATCH_BYTES: u64 = 4 << 20;
 pub(super) struct Besides {
     /// Send buffer, and pieces of the log being replayed.
     pub buffers: u64,
-    /// Queries and clients' variables.
+    /// Clients' variables.
+    pub globals: u64,
+    /// Running queries, which will give it back.
     pub queries: u64,
     /// Ended days that are still being saved.
     pub ended: u64,
@@ -84,9 +86,10 @@ impl MemoryWatch {
         let grown_bytes = (store.total_bytes() as u64).saturating_sub(self.store_bytes());
         self.store = store;
         self.taken_bytes = 0;
-        let Besides { buffers, queries, ended } = besides;
-        let mut memory = self.meter.read(store, buffers, queries.saturating_add(ended), now);
-        (memory.queries, memory.ended) = (queries, ended);
+        let Besides { buffers, globals, queries, ended } = besides;
+        let lasting = buffers.saturating_add(globals).saturating_add(ended);
+        let mut memory = self.meter.read(store, lasting, queries, now);
+        (memory.buffers, memory.queries, memory.ended) = (buffers, queries.saturating_add(globals), ended);
         (memory, grown_bytes)
     }
 
@@ -102,7 +105,7 @@ impl MemoryWatch {
 
     /// Returns whether to warn of a reading above this threshold: once a day.
     pub fn warns_above(&mut self, memory: &MemoryState, roll_percent: f64) -> bool {
-        let is_above = percent(memory.used, memory.budget).is_some_and(|used| used >= roll_percent);
+        let is_above = percent(memory.lasting, memory.budget).is_some_and(|used| used >= roll_percent);
         is_above && !std::mem::replace(&mut self.is_told, true)
     }
 
@@ -153,9 +156,10 @@ mod tests {
 
     #[test]
     fn what_is_used_besides_the_store_counts() {
-        let besides = Besides { buffers: 10, queries: 20, ended: 30 };
+        let besides = Besides { buffers: 10, globals: 5, queries: 20, ended: 30 };
         let (memory, _) = watch().read(store(100), besides, Instant::now());
-        assert_eq!((memory.used, memory.queries, memory.ended), (160, 20, 30));
+        assert_eq!((memory.used, memory.lasting), (165, 145));
+        assert_eq!((memory.buffers, memory.queries, memory.ended), (10, 25, 30));
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn partitioned(context: &mut Context, root: &Path) -> Held<()> {
     let tables: Held<Vec<Sym>> = tables.iter().map(|t| symbol(t)).collect();
     let tables = tables?;
     let counts = vec![Value::empty(); tables.len()];
-    let mut set = |short: &str, value: Value| context.set_global(name(short), value);
+    let mut set = |short: &'static str, value: Value| context.set_global(name(short), value);
     set(".Q.pf", Value::Sym(name(field)))?;
     set(".Q.PV", values.clone())?;
     set(".Q.PD", places.clone())?;
@@ -223,7 +223,7 @@ pub(crate) struct Partitions {
 /// Returns `.Q.pf`, `.Q.pv` and `.Q.pd` if `table` is listed in `.Q.pt`.
 pub(crate) fn partitions_of(context: &mut Context, table: Sym) -> Held<Partitions> {
     let unknown = || QError::signal(text(table));
-    let global = |short: &str| context.host.global(name(short)).ok_or_else(unknown);
+    let global = |short: &'static str| context.host.global(name(short)).ok_or_else(unknown);
     if !global(".Q.pt")?.as_symbols().unwrap_or_default().contains(&table) {
         return Err(unknown());
     }

@@ -3,8 +3,7 @@
 use super::{path, refused, write};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::values::Result;
-use crate::syntax::prims;
+use crate::runtime::values::{Result, symbol};
 use columns::table::Value;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -32,7 +31,7 @@ pub(crate) fn lock(context: &mut Context, name: &[u8]) -> Result {
     let target = [name, b"_"].concat();
     let written = path(context, &Value::chars(&target[..]))?;
     write(context, &written, &packed)?;
-    Ok(Value::Sym(prims::name(&format!(":{}", String::from_utf8_lossy(&target)))))
+    Ok(Value::Sym(symbol(&[b":", &target[..]].concat())?))
 }
 
 /// The text of a script file: of a locked one what was packed.

@@ -1,0 +1,56 @@
+//! Memory that the evaluations of a process share.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// Bounds what several evaluations hold together, whatever each of them may hold alone. The one that asks for more than is left gets `'wsfull`.
+#[derive(Debug)]
+pub struct SharedMemory {
+    /// Bytes that they hold ([`columns::sys::allocated::shown_in`]).
+    held_bytes: &'static AtomicI64,
+    most_bytes: AtomicU64,
+    /// Bytes that one may hold in any case: a query with a small result is not refused because of another one.
+    own_bytes: u64,
+}
+
+impl SharedMemory {
+    /// Memory without a bound until one is set.
+    pub fn new(held_bytes: &'static AtomicI64, own_bytes: u64) -> SharedMemory {
+        SharedMemory { held_bytes, most_bytes: AtomicU64::new(u64::MAX), own_bytes }
+    }
+
+    /// Bytes that the evaluations hold now.
+    pub fn held_bytes(&self) -> u64 {
+        u64::try_from(self.held_bytes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Sets what they may hold together.
+    pub fn set_most(&self, bytes: u64) {
+        self.most_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether an evaluation that holds `own_bytes` may take so many more.
+    pub(super) fn has_room(&self, own_bytes: u64, more_bytes: u64) -> bool {
+        own_bytes.saturating_add(more_bytes) <= self.own_bytes
+            || self.held_bytes().saturating_add(more_bytes) <= self.most_bytes.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SharedMemory;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    #[test]
+    fn what_all_hold_is_bounded_and_a_little_is_everybodys() {
+        static HELD: AtomicI64 = AtomicI64::new(0);
+        let shared = SharedMemory::new(&HELD, 10);
+        assert!(shared.has_room(1 << 40, 1 << 40), "no bound yet");
+        shared.set_most(100);
+        HELD.store(90, Ordering::Relaxed);
+        assert!(shared.has_room(50, 10) && !shared.has_room(50, 11));
+        assert!(shared.has_room(5, 5) && !shared.has_room(5, 11));
+        // More is held than may be: rows have come since.
+        shared.set_most(50);
+        assert!(shared.has_room(10, 0) && !shared.has_room(50, 0));
+    }
+}
