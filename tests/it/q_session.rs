@@ -344,6 +344,28 @@ fn a_session_that_outlives_its_input_says_so() {
     assert_eq!(piped(&[], "1+1\n").stderr, b"");
 }
 
+/// Games and schedulers keep a function for each connection.
+#[test]
+fn handlers_keep_functions_by_handle() {
+    let program = "d:()!()\n.z.po:{d[x]:{x+1}}\n.z.pc:{d::d _ x}\n";
+    let (_files, _process, port) = serving("kept", program);
+    let (mut client, other) = (connect(port), connect(port));
+    assert_eq!(ask(&mut client, "value d@\\:1"), Value::longs([2, 2]));
+    assert!(refused(&mut client, "d[7]:{x}").starts_with("access"));
+    drop(other);
+    wait_for("the handler of the close", || (ask(&mut client, "count d") == Value::Long(1)).then_some(()));
+}
+
+/// kdb+ gives each connection a thread of its own at a negative port.
+#[test]
+fn a_negative_port_is_listened_on() {
+    let directory = Directory::new("session-negative");
+    let script = directory.path().join("s.q");
+    std::fs::write(&script, "\\p -0W\n-1\"port \",string neg system\"p\";\n").expect("written");
+    let (_process, port) = session(&script, &[]);
+    assert_eq!(ask(&mut connect(port), "system\"p\""), Value::Int(-i32::from(port)));
+}
+
 #[test]
 fn a_missing_script_is_reported_and_the_session_continues() {
     let output = piped(&["nosuch.q"], "1+1\n");

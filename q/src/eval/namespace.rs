@@ -4,6 +4,7 @@ use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::syntax::{prims, words};
 use crate::verbs::above::Evaluate;
+use crate::verbs::matches;
 use columns::table::function::Function;
 use columns::table::symbol::{intern_name as intern, text};
 use columns::table::{Dict, Sym, Value};
@@ -83,7 +84,8 @@ pub(super) fn set_members(context: &mut Context, space: Sym, old: &Dict, members
         let had = before.iter().position(|b| b == short).map(|at| old.values.at(at));
         let kept = match &had {
             Some(had) => {
-                crate::eval::views::identical(had, &value) || crate::verbs::matches::same_exactly(had, &value)?
+                (crate::eval::views::identical(had, &value) || matches::same_exactly(had, &value)?)
+                    && matches::same_attributes(had, &value)?
             }
             None => false,
         };

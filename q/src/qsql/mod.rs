@@ -188,7 +188,7 @@ fn check_rows(count: usize) -> Result<(), QError> {
     }
 }
 
-/// `` delete a from `. `` and `` delete k from d ``: deletes globals of a namespace or keys of a dictionary.
+/// `` delete a from `. `` and `` delete k from d ``: deletes globals of a namespace or keys of a dictionary; without names, all of them.
 fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Option<Value>, QError> {
     let held = match from {
         Value::Sym(name) => match context.host.global(*name) {
@@ -198,9 +198,13 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
         },
         other => Some(other.clone()),
     };
+    let deletes_all = query.columns.is_empty() && query.filters.is_empty();
     match (&held, from) {
         (Some(Value::Dict(d)), _) if d.keyed().is_none() => {
-            let rest = crate::verbs::take::drop(context, Value::symbols(deleted(query)?), Value::Dict(d.clone()))?;
+            let rest = match deletes_all {
+                true => crate::verbs::take::take(context, Value::Long(0), Value::Dict(d.clone()))?,
+                false => crate::verbs::take::drop(context, Value::symbols(deleted(query)?), Value::Dict(d.clone()))?,
+            };
             if let Value::Sym(name) = from {
                 context.set_global(*name, rest)?;
                 return Ok(Some(from.clone()));
@@ -209,10 +213,19 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
         }
         // The null symbol lists the namespaces, and is none of them.
         (None, Value::Sym(space)) if *space == Sym::NULL => Err(QError::named("type")),
-        (None, Value::Sym(space)) if context.namespace(*space).is_some() => {
-            context.delete_names(*space, &deleted(query)?)?;
-            Ok(Some(from.clone()))
-        }
+        (None, Value::Sym(space)) => match context.namespace(*space) {
+            Some(Value::Dict(members)) => {
+                let names = match deletes_all {
+                    true => {
+                        members.keys.as_symbols().unwrap_or_default().iter().copied().filter(|n| !n.is_null()).collect()
+                    }
+                    false => deleted(query)?,
+                };
+                context.delete_names(*space, &names)?;
+                Ok(Some(from.clone()))
+            }
+            _ => Ok(None),
+        },
         _ => Ok(None),
     }
 }

@@ -8,9 +8,8 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
 use crate::syntax::ast::{Node, Query};
 use crate::verbs::above::Evaluate;
-use crate::verbs::cast;
+use crate::verbs::fit::of_width;
 use columns::table::{Items, Table, Value, Vector};
-use proto::types;
 
 /// Returns `column` with `values` at `rows`; a new column is null elsewhere.
 fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usize) -> Result<Vector, QError> {
@@ -26,11 +25,10 @@ fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usi
     }
     let Some(rows) = rows else { return Ok(values) };
     // Integers take the width of the column: TorQ counts hits, ints, with `1+hits`.
-    let is_integer = |t: i8| (types::SHORT..=types::LONG).contains(&t);
-    if let Some(t) = old.map(|old| old.items.type_number()).filter(|t| is_integer(*t))
-        && is_integer(values.items.type_number())
+    if let Some(old) = old
+        && let Some(items) = of_width(old.items.type_number(), &values.items)?
     {
-        values = cast::to_type(t, &values.items)?.into();
+        values = items.ok_or(QError::named("type"))?.into();
     }
     let (a, b) = (old.map(|o| o.items.type_number()), values.items.type_number());
     if a.is_some_and(|a| a != b && a != 0 && !values.is_empty()) {

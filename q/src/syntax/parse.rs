@@ -166,6 +166,12 @@ impl<'a> Parser<'a> {
         matches!(self.peek(), Token::Name(n) if *n == word)
     }
 
+    /// Whether text cannot assign a name: a variable of q's own, or a keyword that a script has assigned in `.q`.
+    fn is_fixed(&self, name: Sym) -> bool {
+        let name = columns::table::symbol::text(name);
+        name == resolve::WORD || !self.is_k && !name.starts_with(b".") && prims::keyword(name).is_some()
+    }
+
     /// The syntax error for the next token.
     pub(crate) fn unexpected(&self) -> QError {
         if let Token::Close(bracket) = self.peek() {
@@ -475,9 +481,7 @@ impl<'a> Parser<'a> {
         let pattern = glyph == ":" && (bracketed || matches!(left.kind, Kind::List(_) | Kind::Table { .. }));
         let (target, indices) = match &left.kind {
             _ if pattern => (left.clone(), Vec::new()),
-            Kind::Name(name) if columns::table::symbol::text(*name) == crate::syntax::resolve::WORD => {
-                return Err(QError::named("assign").place(left.at));
-            }
+            Kind::Name(name) if self.is_fixed(*name) => return Err(QError::named("assign").place(left.at)),
             Kind::Name(_) => (left.clone(), Vec::new()),
             Kind::Apply(f, indices) if matches!(f.kind, Kind::Name(_)) => ((**f).clone(), indices.clone()),
             // Keywords cannot be assigned to.

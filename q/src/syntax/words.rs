@@ -85,3 +85,8 @@ pub(crate) fn found(word: Sym) -> Option<(Sym, Option<Value>)> {
 pub(crate) fn is_infix(word: &[u8]) -> bool {
     ANY.load(Ordering::Relaxed) && symbol::find(word).is_some_and(|word| of(word, |held| held.is_infix) == Some(true))
 }
+
+/// Whether a script has assigned the word.
+pub(crate) fn is_one(word: &[u8]) -> bool {
+    ANY.load(Ordering::Relaxed) && symbol::find(word).is_some_and(|word| of(word, |_| ()).is_some())
+}

@@ -177,18 +177,26 @@ fn greatest(t: i8) -> i64 {
 /// `type` if a value does not fit into it.
 fn narrow(t: &Table, new: &mut Table) -> std::result::Result<(), QError> {
     for ((name, old), column) in t.names.iter().zip(&t.columns).zip(&mut new.columns) {
-        let (a, b) = (old.items.type_number(), column.items.type_number());
-        if a != b && is_integer(a) && is_integer(b) {
-            let Items::Long(longs) = cast::to_type(types::LONG, &column.items)? else { return Err(type_error()) };
-            let fits = |long: &i64| *long == i64::NULL || long.abs() == greatest(b) || long.abs() <= greatest(a);
-            // A cast would make infinities of the others.
-            if !longs.iter().all(fits) {
-                return Err(other_type(*name, &old.items, &column.items));
-            }
-            *column = cast::to_type(a, &column.items)?.into();
+        if let Some(items) = of_width(old.items.type_number(), &column.items)? {
+            *column = items.ok_or_else(|| other_type(*name, &old.items, &column.items))?.into();
         }
     }
     Ok(())
+}
+
+/// Integers as those of type `to`; the inner `None` if one does not fit into it. The outer one if both types are the same, or one of them is not of integers.
+pub(crate) fn of_width(to: i8, items: &Items) -> std::result::Result<Option<Option<Items>>, QError> {
+    let from = items.type_number();
+    if from == to || !is_integer(from) || !is_integer(to) {
+        return Ok(None);
+    }
+    let Items::Long(longs) = cast::to_type(types::LONG, items)? else { return Err(type_error()) };
+    let fits = |long: &i64| *long == i64::NULL || long.abs() == greatest(from) || long.abs() <= greatest(to);
+    // A cast would make infinities of the others.
+    if !longs.iter().all(fits) {
+        return Ok(Some(None));
+    }
+    cast::to_type(to, items).map(|cast| Some(Some(cast)))
 }
 
 /// Enumerates the new rows' items where `t`'s column is enumerated.

@@ -275,9 +275,9 @@ fn write_atom(atom: &Value, precision: u8, out: &mut Line) -> Result<(), QError>
     }
 }
 
-/// `$` before a key of the domain, `!` before the number of a row that a link points to.
+/// `$` before a key of the domain, `!` before the number of a row that a link points to, and before the position of a symbol whose domain is not there.
 fn link_glyph(domain: Sym) -> &'static [u8] {
-    if domains::key_type(domain).is_some() { b"$" } else { b"!" }
+    if domains::key_type(domain).is_some_and(domains::can_hold) { b"$" } else { b"!" }
 }
 
 /// Items of one type written between two checks of the limits.

@@ -100,9 +100,9 @@ pub(crate) fn is_key(x: &Value, key: &Value) -> bool {
     match &d.keys {
         Value::Table(keys) if keys.columns.len() == 1 => keys.count() > 0 && is_item_of_lists(keys, key),
         Value::Table(keys) => key.count() == keys.columns.len() && !is_keys(keys, key),
+        // As when it is read: an atom as the first key makes `` `a`b `` two keys of ``(`c;`a`b)!1 2``.
         Value::Vector(keys @ Vector { items: Items::List(l), .. }) => {
-            let is_mixed = matches!(key, Value::Vector(Vector { items: Items::List(_), .. }));
-            !l.is_empty() && (!is_mixed || matches!(find::find_rank(keys, key), FindRank::Item))
+            !l.is_empty() && matches!(find::find_rank(keys, key), FindRank::Item)
         }
         _ => false,
     }

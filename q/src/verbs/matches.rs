@@ -9,7 +9,7 @@ use columns::kernel::num::{float_equal, float_order};
 use columns::sys::budget::BLOCK;
 use columns::table::function::Function;
 use columns::table::symbol::text;
-use columns::table::{Items, Raw, Value};
+use columns::table::{Items, Raw, Value, Vector};
 use std::cmp::Ordering;
 
 /// `x~y`: same type and same items; floats within the comparison tolerance.
@@ -20,6 +20,33 @@ pub(crate) fn same(x: &Value, y: &Value) -> Result<bool, QError> {
 /// As [`same`], without tolerance: find, `in`, `distinct` and keys compare floats exactly.
 pub(crate) fn same_exactly(x: &Value, y: &Value) -> Result<bool, QError> {
     alike::<true>(x, y)
+}
+
+/// Whether two values that match have the same attributes, at every depth: ``@[`.;`L;`s#]`` changes nothing else.
+pub(crate) fn same_attributes(x: &Value, y: &Value) -> Result<bool, QError> {
+    limits::step()?;
+    Ok(match (x, y) {
+        (Value::Vector(a), Value::Vector(b)) => return same_marks(a, b),
+        (Value::Dict(a), Value::Dict(b)) => {
+            a.sorted == b.sorted && same_attributes(&a.keys, &b.keys)? && same_attributes(&a.values, &b.values)?
+        }
+        (Value::Table(a), Value::Table(b)) => {
+            let mut pairs = a.columns.iter().zip(&b.columns);
+            a.sorted == b.sorted && pairs.try_fold(true, |all, (a, b)| Ok::<_, QError>(all && same_marks(a, b)?))?
+        }
+        _ => true,
+    })
+}
+
+fn same_marks(a: &Vector, b: &Vector) -> Result<bool, QError> {
+    let inside = match (&a.items, &b.items) {
+        (Items::List(a), Items::List(b)) if a.as_ptr() != b.as_ptr() => {
+            let mut pairs = a.iter().zip(b.iter());
+            pairs.try_fold(true, |all, (a, b)| Ok::<_, QError>(all && same_attributes(a, b)?))?
+        }
+        _ => true,
+    };
+    Ok(inside && a.attr == b.attr)
 }
 
 fn alike<const EXACT: bool>(x: &Value, y: &Value) -> Result<bool, QError> {
@@ -164,7 +191,7 @@ pub(crate) fn order(x: &Value, y: &Value) -> Result<Ordering, QError> {
 }
 
 /// The order of texts and bytes, in blocks between which the limits are checked.
-fn order_bytes(x: &[u8], y: &[u8]) -> Result<Ordering, QError> {
+pub(crate) fn order_bytes(x: &[u8], y: &[u8]) -> Result<Ordering, QError> {
     for (a, b) in x.chunks(BLOCK).zip(y.chunks(BLOCK)) {
         limits::step()?;
         if a != b {

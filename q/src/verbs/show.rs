@@ -83,19 +83,22 @@ pub(crate) fn brief(value: &Value, console: &Console) -> Vec<u8> {
     out
 }
 
-/// A lambda, or a projection of one: all the lines of its text, each cut as any line is.
+/// A lambda: its whole text, wider than the console if it is. A projection of one: all the lines, each cut as any line is.
 fn function_lines(value: &Value, console: &Console) -> Option<Vec<u8>> {
     let function = |value: &Value| match value {
         Value::Func(f) => Some(f.clone()),
         _ => None,
     };
     let f = function(value)?;
-    let of = match &*f {
-        Function::Projection { function: of, .. } => function(of)?,
-        _ => f,
+    let (of, is_whole) = match &*f {
+        Function::Projection { function: of, .. } => (function(of)?, false),
+        _ => (f, true),
     };
     let Function::Lambda(lambda) = &*of else { return None };
     let text = clipped(value, console.precision, lambda.source.len().saturating_add(console.columns));
+    if is_whole {
+        return Some([&text[..], b"\n"].concat());
+    }
     let mut out = Vec::with_capacity(text.len());
     text.split(|byte| *byte == b'\n').for_each(|line| write_line(line, console, &mut out));
     Some(out)

@@ -9,7 +9,7 @@ use crate::verbs::above::{Evaluate, Stored};
 use crate::verbs::attributes::mark_sorted;
 use crate::verbs::convert::order_floats;
 use crate::verbs::index;
-use crate::verbs::matches::order_mixed;
+use crate::verbs::matches::{order_bytes, order_mixed};
 use crate::verbs::shape::long;
 use columns::kernel::{blocks, merge};
 use columns::sys::budget::{self, BLOCK};
@@ -70,6 +70,7 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::
             let ranks: Vec<u32> = blocks::map(&groups.ids, |g| places.get(*g as usize).copied().unwrap_or(0));
             by(rows, &ranks, descending, Ord::cmp);
         }
+        Raw::List(v) if sort_texts(rows, v, descending)? => {}
         Raw::List(v) => {
             let compare = |a: u32, b: u32| match (v.get(a as usize), v.get(b as usize)) {
                 (Some(a), Some(b)) => {
@@ -82,6 +83,47 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::
         }
     }
     Ok(())
+}
+
+/// A text to be sorted: its first bytes, with zeros after its end, and how many bytes it has, where all longer ones count as one more than `HEAD`.
+#[derive(Clone, Copy)]
+struct Head {
+    bytes: u64,
+    length: u8,
+    row: u32,
+}
+
+const HEAD: usize = size_of::<u64>();
+
+/// Sorts rows whose items are all texts; `false` if one is not. Reading each text once, not at every comparison, is many times as fast.
+fn sort_texts(rows: &mut [u32], items: &[Value], descending: bool) -> std::result::Result<bool, QError> {
+    let text = |row: u32| match items.get(row as usize) {
+        Some(Value::Vector(Vector { items: Items::Char(text), .. })) => Some(&text[..]),
+        _ => None,
+    };
+    limits::room_for::<Head>(rows.len().saturating_mul(2))?;
+    let mut heads = Vec::with_capacity(rows.len());
+    for row in &*rows {
+        limits::step()?;
+        let Some(text) = text(*row) else { return Ok(false) };
+        let mut head = [0; HEAD];
+        head.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+        let length = text.len().min(HEAD + 1) as u8;
+        heads.push(Head { bytes: u64::from_be_bytes(head), length, row: *row });
+    }
+    let ordered = |order: Ordering| if descending { order.reverse() } else { order };
+    let by_head = |a: &Head, b: &Head| ordered((a.bytes, a.length).cmp(&(b.bytes, b.length)));
+    merge::standard(&mut heads, by_head);
+    for alike in heads.chunk_by_mut(|a, b| by_head(a, b).is_eq()) {
+        if alike.len() > 1 && alike.first().is_some_and(|head| usize::from(head.length) > HEAD) {
+            merge::sort(alike, |a, b| match (text(a.row), text(b.row)) {
+                (Some(a), Some(b)) => order_bytes(a, b).map(ordered),
+                _ => Ok(Ordering::Equal),
+            })?;
+        }
+    }
+    rows.iter_mut().zip(&heads).for_each(|(row, head)| *row = head.row);
+    Ok(true)
 }
 
 /// Returns the rows of a table sorted by these columns, the first as the primary key.

@@ -427,6 +427,7 @@ pub struct Port {
 
 /// An open port with its running loop.
 struct Open {
+    /// Negative if it was asked for so.
     port: i32,
     running: Loop,
     /// Path of its Unix socket, removed on drop in case the process ends before the loop does it.
@@ -463,12 +464,14 @@ impl Door for Port {
             return Ok(());
         }
         let words = |e: &dyn std::fmt::Display| QError::signal(format!("{text}: {e}").into_bytes());
-        let listen: Listen = text.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
+        // A negative port gives each connection a thread in kdb+. The answers are the same; here they are evaluated one at a time.
+        let (number, sign) = text.strip_prefix('-').map_or((&*text, 1), |number| (number, -1));
+        let listen: Listen = number.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
         let mut listeners = Listeners::tcp(&listen).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         if let Some(directory) = socket_directory() {
             listeners.unix(&directory);
         }
-        let (port, socket) = (i32::from(listeners.port()), listeners.path().map(Into::into));
+        let (port, socket) = (sign * i32::from(listeners.port()), listeners.path().map(Into::into));
         let parts = Parts::new().map_err(|e| words(&e))?;
         let (commands, received) = channel();
         let own = Loop { commands, waker: parts.waker() };

@@ -52,7 +52,7 @@ Options of \
   -g 0|1    garbage \
                         collection mode
   -o N      hours ahead of UTC                -p PORT   listen for kdb+ \
-                        clients (0W: any free port)
+                        clients (0W: any free one; -N: as N)
   -P N      digits of floats shown, 0 for all
   -s N      \
                         threads for peach                 -S N      seed of the random numbers

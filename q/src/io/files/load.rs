@@ -1,7 +1,7 @@
 //! Text of fixed widths, pairs of keys and values, and binary records, parsed into columns.
 
 use super::cells::{Cells, answer, source};
-use super::{bytes_of, lines};
+use super::{bytes_of, fixed, lines};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::values::Result;
@@ -9,7 +9,7 @@ use crate::runtime::values::type_error;
 use crate::syntax::literal::letter_type;
 use crate::verbs::tok::parse_text;
 use columns::table::symbol::intern;
-use columns::table::{Items, Value, Vector};
+use columns::table::{Attr, Items, Value, Vector};
 use proto::types;
 
 /// Parses fixed-width records, separated by newlines or back to back.
@@ -99,26 +99,58 @@ pub(crate) fn binary(context: &mut Context, x: &Value, y: &Value) -> Result {
     }
     let rows = bytes.len() / total;
     context.reserve_items(rows, 16)?;
-    let mut columns = Vec::new();
-    let mut at = 0;
+    let (mut columns, mut at) = (Vec::new(), 0);
     for (letter, width) in letters.iter().zip(&widths) {
-        let mut items = Vec::with_capacity(rows);
-        for row in 0..rows {
-            context.tick()?;
+        let fields = (0..rows).map(|row| {
             let start = row * total + at;
-            items.push(number(*letter, bytes.get(start..start + width).unwrap_or_default(), big)?);
+            bytes.get(start..start + width).unwrap_or_default()
+        });
+        if *letter != b' ' {
+            columns.push(column(context, letter.to_ascii_lowercase(), *width, fields, big)?);
         }
         at += width;
-        if *letter != b' ' {
-            columns.push(Value::collapse(items));
-        }
     }
     Ok(Value::list(columns))
 }
 
+/// The values of a field of all records.
+fn column<'a>(
+    context: &mut Context,
+    letter: u8,
+    width: usize,
+    fields: impl ExactSizeIterator<Item = &'a [u8]>,
+    big: bool,
+) -> Result {
+    let t = letter_type(letter).filter(|t| fixed::is_simple(*t));
+    if let Some(t) = t.filter(|t| fixed::width(*t) == Some(width as u64)) {
+        let mut packed = Vec::with_capacity(fields.len() * width);
+        for field in fields {
+            context.tick()?;
+            match big && t != types::GUID {
+                true => packed.extend(field.iter().rev()),
+                false => packed.extend_from_slice(field),
+            }
+        }
+        if t == types::BOOL {
+            packed.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        }
+        return fixed::vector(t, Attr::None, usize::MAX, &packed);
+    }
+    let mut items = Vec::with_capacity(fields.len());
+    for field in fields {
+        context.tick()?;
+        items.push(number(letter, field, big)?);
+    }
+    match (letter, t) {
+        _ if !items.is_empty() => Ok(Value::collapse(items)),
+        (b's', _) => Ok(Value::symbols(Vec::new())),
+        (b'*' | b'c', _) | (_, None) => Ok(Value::empty()),
+        (_, Some(t)) => fixed::vector(t, Attr::None, 0, &[]),
+    }
+}
+
 /// One number, symbol or text of a record.
 fn number(letter: u8, bytes: &[u8], big: bool) -> Result {
-    let letter = letter.to_ascii_lowercase();
     let text = bytes.iter().take_while(|c| **c != 0).copied().collect::<Vec<u8>>();
     if letter == b's' {
         return Ok(Value::Sym(intern(&text).map_err(QError::from)?));
@@ -133,25 +165,13 @@ fn number(letter: u8, bytes: &[u8], big: bool) -> Result {
     } else {
         bytes.iter().rev().for_each(|b| fold(&mut whole, b));
     }
-    Ok(match (letter, bytes.len()) {
-        (b' ', _) => Value::Null,
-        (b'b', 1) => Value::Bool(whole != 0),
-        (b'x', 1) => Value::Byte(whole as u8),
-        (b'c', 1) => Value::Char(whole as u8),
-        (b'e', 4) => Value::Real(f32::from_bits(whole as u32)),
-        (b'f', 8) => Value::Float(f64::from_bits(whole)),
-        (b'z', 8) => Value::Datetime(f64::from_bits(whole)),
-        (letter, width @ (1 | 2 | 4 | 8)) => {
-            let t =
-                letter_type(letter).filter(|t| !matches!(*t, types::GUID | types::SYMBOL)).ok_or_else(type_error)?;
-            let long = match width {
-                1 => i64::from(whole as i8),
-                2 => columns::kernel::num::Int::to_long((whole as u16).cast_signed()),
-                4 => columns::kernel::num::Int::to_long((whole as u32).cast_signed()),
-                _ => whole.cast_signed(),
-            };
-            Value::from_long(t, long)
-        }
+    let long = match bytes.len() {
+        1 => i64::from(whole as i8),
+        2 => columns::kernel::num::Int::to_long((whole as u16).cast_signed()),
+        4 => columns::kernel::num::Int::to_long((whole as u32).cast_signed()),
+        8 => whole.cast_signed(),
         _ => return Err(QError::named("length")),
-    })
+    };
+    let t = letter_type(letter).filter(|t| !matches!(*t, types::GUID | types::SYMBOL)).ok_or_else(type_error)?;
+    Ok(Value::from_long(t, long))
 }

@@ -29,9 +29,10 @@ const K_WORDS: [&[u8]; 35] = [
     b"sqrt", b"ss", b"sum", b"tan", b"var", b"wavg", b"within", b"wsum", b"xexp",
 ];
 
-/// The function that a keyword names in the language of the text.
+/// The function that a keyword names in the language of the text. One that a script has assigned in `.q`, as in `.q.show:{…}`, is a word of the
+/// script's, unless it is one of k's.
 pub(super) fn word(name: &[u8], is_k: bool) -> Option<Value> {
-    prims::keyword(name).filter(|_| !is_k || K_WORDS.contains(&name))
+    prims::keyword(name).filter(|_| K_WORDS.contains(&name) || !is_k && !words::is_one(name))
 }
 
 /// Whether a name is a keyword, or a script's own word, that stands between its operands.
