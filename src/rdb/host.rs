@@ -471,7 +471,9 @@ impl Host for QueryHost<'_> {
             before = self.effects.leave();
         }
         let is_query = self.requester.is_query;
-        self.effects.once(call, || scope.wait_for_reply(link, before, value, by, is_query))
+        let response = self.effects.once(call, || scope.wait_for_reply(link, before, value, by, is_query))?;
+        self.requester.asking.received(&response);
+        Ok(response)
     }
 
     fn defer(&mut self) -> Result<(), QError> {

@@ -83,14 +83,12 @@ fn reckon(
         Some(budget) => (budget, own),
         None => (memory.total_bytes, memory.used_bytes.saturating_sub(resident).saturating_add(own)),
     };
-    let guard = |used_bytes: u64| {
-        let percent = Memory { used_bytes, ..memory }.used_percent();
-        if percent >= GUARD_PERCENT { (budget as f64 * percent / 100.0) as u64 } else { 0 }
-    };
+    let guard =
+        if memory.used_percent() >= GUARD_PERCENT { (budget as f64 * memory.used_percent() / 100.0) as u64 } else { 0 };
     MemoryState {
         budget,
-        used: accounted.saturating_add(queries).max(guard(memory.used_bytes)),
-        lasting: accounted.max(guard(memory.used_bytes.saturating_sub(queries))),
+        used: accounted.saturating_add(queries).max(guard),
+        lasting: accounted.max(guard),
         store,
         resident,
         system_used: memory.used_bytes,
@@ -130,8 +128,10 @@ mod tests {
 
     #[test]
     fn what_queries_hold_for_a_moment_does_not_last() {
-        let state = reckon(Some(1000), Some((server(9_800), 900)), STORE, 60, 540);
+        let state = reckon(Some(1000), Some((server(9_400), 900)), STORE, 60, 540);
         assert_eq!((state.used, state.lasting), (1000, 460));
+        // Whoever uses it, a server that runs out must not get more rows.
+        assert_eq!(reckon(Some(1000), Some((server(9_800), 900)), STORE, 60, 300).lasting, 980);
         let state = reckon(None, Some((server(5000), 900)), STORE, 60, 40);
         assert_eq!((state.used, state.lasting), (4600, 4560));
     }

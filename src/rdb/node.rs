@@ -10,7 +10,7 @@ use super::pool::{Bounds, Pool};
 use super::report::Constants;
 use super::scope::NodeScope;
 use super::service::{Queries, Stop, Watched};
-use super::shared::{Ending, MIN_QUERY_MEMORY_BYTES, Shared};
+use super::shared::{Ending, Shared};
 use crate::access::{self, Access, listen_on, log_who_may_connect};
 use crate::audit::Audit;
 use crate::election::owner::{StallDetector, Watch};
@@ -34,6 +34,11 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Lower bound of a query's memory limit, which is otherwise the node's memory divided by the number of query threads.
+const MIN_QUERY_MEMORY_BYTES: u64 = 64 << 20;
+/// The part of the node's memory, one in so many, that its query threads may use whatever others use: each an equal share of it.
+const EACH_PARTS: u64 = 8;
 
 /// Handles opened by the node are numbered from the maximum number of connections plus this; client handles start at 5.
 const FIRST_OPENED: i32 = 100;
@@ -190,6 +195,7 @@ pub fn prepare(
     let threads = options.query_threads.max(1);
     let share_bytes = budget_bytes / threads as u64;
     let memory_bytes = options.limits.query_memory_bytes.min(share_bytes.max(MIN_QUERY_MEMORY_BYTES));
+    shared.query_memory.set_each(MIN_QUERY_MEMORY_BYTES.min(share_bytes / EACH_PARTS));
     let bounds = Bounds {
         time: options.query_time,
         handler_time: Duration::from_nanos(options.limits.handler_time_ns),

@@ -22,9 +22,6 @@ pub struct ShownWindow {
     pub open: bool,
 }
 
-/// Bytes that every query may use: the lower bound of its memory limit, which is otherwise the node's memory divided by the number of query threads.
-pub const MIN_QUERY_MEMORY_BYTES: u64 = 64 << 20;
-
 /// Memory use of a node, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryState {
@@ -232,7 +229,7 @@ impl Shared {
             queries: AtomicU64::new(0),
             query_errors: AtomicU64::new(0),
             query_bytes,
-            query_memory: Arc::new(SharedMemory::new(query_bytes, MIN_QUERY_MEMORY_BYTES)),
+            query_memory: Arc::new(SharedMemory::new(query_bytes)),
             global_bytes: AtomicI64::new(0),
             space_bytes: Arc::default(),
             day_ends: DayEnds::default(),

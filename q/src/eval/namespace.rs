@@ -128,13 +128,13 @@ fn delete(context: &mut Context, name: Sym) -> Result<(), QError> {
     Ok(())
 }
 
-/// `` delete a,b from `.n ``: deletes names of a namespace. One that has no names left remains, empty.
+/// `` delete a,b from `.n ``: deletes names of a namespace: all, or none if the caller may not delete one. A namespace that has no names left remains, empty.
 pub(crate) fn delete_names(context: &mut Context, space: Sym, names: &[Sym]) -> Result<(), QError> {
     let is_root = text(space) == b".";
-    for name in names {
-        let full = if is_root { *name } else { crate::syntax::resolve::qualify(*name, space)? };
-        delete(context, full)?;
-    }
+    let full = |name: &Sym| if is_root { Ok(*name) } else { crate::syntax::resolve::qualify(*name, space) };
+    let names = names.iter().map(full).collect::<Result<Vec<Sym>, _>>()?;
+    names.iter().try_for_each(|name| context.host.may_change(*name))?;
+    names.into_iter().try_for_each(|name| delete(context, name))?;
     if !is_root && context.namespace(space).is_none() {
         let empty = Value::dict(Value::symbols(vec![Sym::NULL]), Value::list(vec![Value::Null]));
         context.set_global(space, empty)?;

@@ -502,7 +502,12 @@ impl Host for Session {
     fn send(&mut self, handle: i64, message: &Value) -> Result<Value, QError> {
         let handles = Arc::clone(&self.handles);
         let by = limits::innermost().limits().deadline;
-        handles.request(handle, message, by, &mut |from, arrived| self.serve(from, arrived))
+        let response = handles.request(handle, message, by, &mut |from, arrived| self.serve(from, arrived))?;
+        let client = i32::try_from(handle).ok().and_then(|handle| self.callers.get(&handle));
+        if client.is_some_and(|client| client.remote) {
+            self.asking.received(&response);
+        }
+        Ok(response)
     }
 
     fn read_pipe(&mut self, handle: i64, bytes: usize) -> Result<Value, QError> {

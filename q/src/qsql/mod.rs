@@ -198,7 +198,15 @@ fn delete_names(context: &mut Context, query: &Query, from: &Value) -> Result<Op
         },
         other => Some(other.clone()),
     };
-    let deletes_all = query.columns.is_empty() && query.filters.is_empty();
+    let deletes_all = query.columns.is_empty();
+    let has_rows = match (&held, from) {
+        (Some(Value::Dict(d)), _) => d.keyed().is_some(),
+        (None, Value::Sym(space)) => context.namespace(*space).is_none(),
+        _ => true,
+    };
+    if deletes_all && !query.filters.is_empty() && !has_rows {
+        return Err(QError::with("type", "only the rows of a table can be selected by where"));
+    }
     match (&held, from) {
         (Some(Value::Dict(d)), _) if d.keyed().is_none() => {
             let rest = match deletes_all {

@@ -6,8 +6,8 @@
 //! 1. A remote caller cannot replace a function that the owner defined.
 //! 2. A global that a remote caller assigned or changed is the caller's value, and so is whatever an evaluation assigns after
 //!    it has read one.
-//! 3. An evaluation of the owner that reads a caller's value with a function in it continues with a remote caller's rights, unless the function is
-//!    the owner's own: `.z.po:{d[x]:{x+1}}` keeps one by the handle of a caller, and no caller may assign `d`.
+//! 3. An evaluation of the owner that reads a caller's value with a function in it, or gets one in a client's response, continues with a remote
+//!    caller's rights. A function that the owner has stored for a caller is the owner's: after `.z.po:{d[x]:{x+1}}` no caller may assign `d`.
 //! 4. An evaluation of the owner that has read a caller's value continues with a remote caller's rights once it turns data
 //!    into code: it evaluates text or a parse tree, or gets a function from a symbol or from bytes.
 //!
@@ -300,9 +300,21 @@ impl Asking {
         self.searched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Called when the evaluation begins again from its start.
+    /// Called when the evaluation begins again from its start, maybe on newer globals.
     pub fn again(&self) {
         self.has_read_restricted.store(false, Ordering::Relaxed);
+        self.searched.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Called when the evaluation gets the response of a client, which is a value of that client: `.z.po:{x"f"}`.
+    pub fn received(&self, response: &Value) {
+        if self.is_lower() {
+            return;
+        }
+        self.serve_caller();
+        if holds_code(response, &mut { MAX_LOOKS }) {
+            self.is_lowered.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Marks the evaluation as one that has read a remote caller's value, as an argument of a handler is.
@@ -456,6 +468,35 @@ mod tests {
         let next = owner();
         authors.read(sym("kept"), Some(&kept), &next);
         assert!(next.caller().remote && authors.check(sym("kept"), true).is_ok());
+    }
+
+    #[test]
+    fn a_function_in_a_clients_response_lowers_the_rights() {
+        let handler = owner();
+        handler.received(&Value::Long(1));
+        assert!(!handler.caller().remote);
+        handler.make_code(Made::Other).expect("no restricted user");
+        assert!(handler.caller().remote, "data of the response may be evaluated as text");
+        let (mut authors, handler) = (Authors::default(), owner());
+        handler.received(&function());
+        assert!(handler.caller().remote);
+        // What it stores is the caller's.
+        authors.note(sym("kept"), &function(), &handler);
+        let timer = owner();
+        authors.read(sym("kept"), Some(&function()), &timer);
+        assert!(timer.caller().remote);
+    }
+
+    /// A client may have changed what the first run has searched.
+    #[test]
+    fn a_second_run_searches_again() {
+        let (mut authors, timer) = (Authors::default(), owner());
+        authors.note(sym("job"), &Value::Long(1), &client());
+        authors.read(sym("job"), Some(&Value::Long(1)), &timer);
+        timer.again();
+        authors.note(sym("job"), &function(), &client());
+        authors.read(sym("job"), Some(&function()), &timer);
+        assert!(timer.caller().remote);
     }
 
     #[test]

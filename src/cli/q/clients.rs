@@ -459,13 +459,14 @@ impl Port {
 impl Door for Port {
     fn listen(&mut self, text: &[u8]) -> Result<(), QError> {
         let text = String::from_utf8_lossy(text);
-        if text == "0" {
+        if text == "0" || text == "-0" {
             self.close(Command::StopListening);
             return Ok(());
         }
         let words = |e: &dyn std::fmt::Display| QError::signal(format!("{text}: {e}").into_bytes());
         // A negative port gives each connection a thread in kdb+. The answers are the same; here they are evaluated one at a time.
-        let (number, sign) = text.strip_prefix('-').map_or((&*text, 1), |number| (number, -1));
+        let negative = text.strip_prefix('-').filter(|number| number.starts_with(|c: char| c.is_ascii_digit()));
+        let (number, sign) = negative.map_or((&*text, 1), |number| (number, -1));
         let listen: Listen = number.parse().map_err(|e: String| QError::signal(e.into_bytes()))?;
         let mut listeners = Listeners::tcp(&listen).map_err(|e| QError::signal(e.to_string().into_bytes()))?;
         if let Some(directory) = socket_directory() {

@@ -97,7 +97,7 @@ pub const FUNCTIONS: [Row; 38] = [
         SUBSCRIBE,
         "as `.u.sub`, for a handle: the paper's; another's handle needs the role operator",
     ),
-    row(Function::Del, ".u.del", &["table", "handle"], SUBSCRIBE, "ends a subscription"),
+    row(Function::Del, ".u.del", &["table", "handle"], SUBSCRIBE, "ends a subscription, but not that of a node"),
     row(Function::Upd, ".u.upd", &["table", "data"], PUBLISH, "publishes an update"),
     row(
         Function::Seq,

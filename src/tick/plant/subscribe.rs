@@ -173,7 +173,7 @@ impl Plant {
     /// Changes the subscription of some tables. If the feed rejects the change, `.u.w` stays unchanged.
     ///
     /// # Errors
-    /// `access` for the handle of a node: the queue gives it each update from the beginning of its window to the end, or nobody would hold some.
+    /// `access` for the handle of a node: its queue gives it each update of its window. Without some of them the window would be taken for whole.
     fn resubscribe(
         &mut self,
         conn: ConnId,

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub struct SharedMemory {
     /// Bytes that they hold ([`columns::sys::allocated::shown_in`]).
     held_bytes: &'static AtomicI64,
-    most_bytes: AtomicU64,
-    /// Bytes that one may hold in any case: a query with a small result is not refused because of another one.
-    own_bytes: u64,
+    max_bytes: AtomicU64,
+    /// Bytes that each may hold in any case: a query with a small result is not refused because of another one.
+    each_bytes: AtomicU64,
 }
 
 impl SharedMemory {
     /// Memory without a bound until one is set.
-    pub fn new(held_bytes: &'static AtomicI64, own_bytes: u64) -> SharedMemory {
-        SharedMemory { held_bytes, most_bytes: AtomicU64::new(u64::MAX), own_bytes }
+    pub fn new(held_bytes: &'static AtomicI64) -> SharedMemory {
+        SharedMemory { held_bytes, max_bytes: AtomicU64::new(u64::MAX), each_bytes: AtomicU64::new(0) }
     }
 
     /// Bytes that the evaluations hold now.
@@ -23,15 +23,20 @@ impl SharedMemory {
         u64::try_from(self.held_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Sets what they may hold together.
-    pub fn set_most(&self, bytes: u64) {
-        self.most_bytes.store(bytes, Ordering::Relaxed);
+    /// Sets what they may hold together, from their next check of the limits on.
+    pub fn set_max(&self, bytes: u64) {
+        self.max_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether an evaluation that holds `own_bytes` may take so many more.
-    pub(super) fn has_room(&self, own_bytes: u64, more_bytes: u64) -> bool {
-        own_bytes.saturating_add(more_bytes) <= self.own_bytes
-            || self.held_bytes().saturating_add(more_bytes) <= self.most_bytes.load(Ordering::Relaxed)
+    /// Sets what each may hold in any case.
+    pub fn set_each(&self, bytes: u64) {
+        self.each_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether an evaluation that holds so many bytes may take `more_bytes`.
+    pub(super) fn has_room(&self, holds_bytes: u64, more_bytes: u64) -> bool {
+        holds_bytes.saturating_add(more_bytes) <= self.each_bytes.load(Ordering::Relaxed)
+            || self.held_bytes().saturating_add(more_bytes) <= self.max_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -43,14 +48,15 @@ mod tests {
     #[test]
     fn what_all_hold_is_bounded_and_a_little_is_everybodys() {
         static HELD: AtomicI64 = AtomicI64::new(0);
-        let shared = SharedMemory::new(&HELD, 10);
+        let shared = SharedMemory::new(&HELD);
         assert!(shared.has_room(1 << 40, 1 << 40), "no bound yet");
-        shared.set_most(100);
+        shared.set_max(100);
+        shared.set_each(10);
         HELD.store(90, Ordering::Relaxed);
         assert!(shared.has_room(50, 10) && !shared.has_room(50, 11));
         assert!(shared.has_room(5, 5) && !shared.has_room(5, 11));
         // More is held than may be: rows have come since.
-        shared.set_most(50);
+        shared.set_max(50);
         assert!(shared.has_room(10, 0) && !shared.has_room(50, 0));
     }
 }
