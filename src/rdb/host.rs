@@ -471,9 +471,8 @@ impl Host for QueryHost<'_> {
             before = self.effects.leave();
         }
         let is_query = self.requester.is_query;
-        let response = self.effects.once(call, || scope.wait_for_reply(link, before, value, by, is_query))?;
-        self.requester.asking.received(&response);
-        Ok(response)
+        let response = self.effects.once(call, || scope.wait_for_reply(link, before, value, by, is_query));
+        response.inspect(|response| self.requester.asking.received(response))
     }
 
     fn defer(&mut self) -> Result<(), QError> {

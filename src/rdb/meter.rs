@@ -130,7 +130,7 @@ mod tests {
     fn what_queries_hold_for_a_moment_does_not_last() {
         let state = reckon(Some(1000), Some((server(9_400), 900)), STORE, 60, 540);
         assert_eq!((state.used, state.lasting), (1000, 460));
-        // Whoever uses it, a server that runs out must not get more rows.
+        // A server that runs out must not get more rows, also if queries use it.
         assert_eq!(reckon(Some(1000), Some((server(9_800), 900)), STORE, 60, 300).lasting, 980);
         let state = reckon(None, Some((server(5000), 900)), STORE, 60, 40);
         assert_eq!((state.used, state.lasting), (4600, 4560));

@@ -139,6 +139,12 @@ fn audit(options: &NodeOptions, identity: &Identity) -> io::Result<Audit> {
     }
 }
 
+/// Returns the memory limit of a query, where `share_bytes` are the node's memory by query thread.
+fn query_memory(shared: &Shared, share_bytes: u64, limit_bytes: u64) -> u64 {
+    shared.query_memory.set_each(MIN_QUERY_MEMORY_BYTES.min(share_bytes / EACH_PARTS));
+    limit_bytes.min(share_bytes.max(MIN_QUERY_MEMORY_BYTES))
+}
+
 /// Binds the port and acquires everything that can fail at the start.
 ///
 /// # Errors
@@ -193,9 +199,7 @@ pub fn prepare(
     };
     let shown = constants.clone();
     let threads = options.query_threads.max(1);
-    let share_bytes = budget_bytes / threads as u64;
-    let memory_bytes = options.limits.query_memory_bytes.min(share_bytes.max(MIN_QUERY_MEMORY_BYTES));
-    shared.query_memory.set_each(MIN_QUERY_MEMORY_BYTES.min(share_bytes / EACH_PARTS));
+    let memory_bytes = query_memory(&shared, budget_bytes / threads as u64, options.limits.query_memory_bytes);
     let bounds = Bounds {
         time: options.query_time,
         handler_time: Duration::from_nanos(options.limits.handler_time_ns),

@@ -177,7 +177,7 @@ mod tests {
         let tables = ["a", "b", "c"].map(sym).to_vec();
         let state = State { tables, windows: windows_shown.into(), ..State::default() };
         let Value::Table(table) = windows(&state, |_| Shown::All) else { panic!("no table") };
-        let column = |name: &str| table.column(sym(name)).expect("column").items.clone();
+        let column = |name: &'static str| table.column(sym(name)).expect("column").items.clone();
         let (Items::Sym(tab), Items::Long(rows), Items::Long(last)) = (column("tab"), column("rows"), column("lastI"))
         else {
             panic!("types")

@@ -503,10 +503,7 @@ impl Host for Session {
         let handles = Arc::clone(&self.handles);
         let by = limits::innermost().limits().deadline;
         let response = handles.request(handle, message, by, &mut |from, arrived| self.serve(from, arrived))?;
-        let client = i32::try_from(handle).ok().and_then(|handle| self.callers.get(&handle));
-        if client.is_some_and(|client| client.remote) {
-            self.asking.received(&response);
-        }
+        self.received(handle, &response);
         Ok(response)
     }
 

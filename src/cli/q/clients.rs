@@ -427,7 +427,7 @@ pub struct Port {
 
 /// An open port with its running loop.
 struct Open {
-    /// Negative if it was asked for so.
+    /// Negative if the number given was.
     port: i32,
     running: Loop,
     /// Path of its Unix socket, removed on drop in case the process ends before the loop does it.

@@ -7,6 +7,7 @@ use crate::runtime::host::{Caller, Host, Setting};
 use crate::runtime::limits;
 use crate::runtime::values::symbol;
 use columns::table::Sym;
+use columns::table::Value;
 use std::time::{Duration, Instant};
 
 impl Session {
@@ -15,6 +16,14 @@ impl Session {
         match caller {
             Some(caller) => drop(self.callers.insert(handle, caller)),
             None => drop(self.callers.remove(&handle)),
+        }
+    }
+
+    /// Called for each response: one of a client is a value of that client.
+    pub(super) fn received(&self, handle: i64, response: &Value) {
+        let client = i32::try_from(handle).ok().and_then(|handle| self.callers.get(&handle));
+        if client.is_some_and(|client| client.remote) {
+            self.asking.received(response);
         }
     }
 

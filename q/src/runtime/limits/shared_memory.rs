@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Bounds what several evaluations hold together, whatever each of them may hold alone. The one that asks for more than is left gets `'wsfull`.
+/// Bounds what several evaluations hold together, whatever each of them may hold alone. The one that needs more than is left gets `'wsfull`.
 #[derive(Debug)]
 pub struct SharedMemory {
     /// Bytes that they hold ([`columns::sys::allocated::shown_in`]).
