@@ -138,6 +138,7 @@ impl Control {
         connection.recount(connection.counted_bytes.saturating_add(bytes));
         connection.held.get_or_insert_default().push(messages);
         self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
+        self.trim.grew(self.outboxes_bytes);
     }
 
     /// As [`Control::send`], ahead of what is held back.
@@ -147,6 +148,7 @@ impl Control {
             connection.send_buffer.push(messages);
             connection.recount(connection.counted_bytes.saturating_add(bytes));
             self.outboxes_bytes = self.outboxes_bytes.saturating_add(bytes);
+            self.trim.grew(self.outboxes_bytes);
             self.queue_write(conn);
         }
     }

@@ -17,6 +17,11 @@ pub(super) struct Trim {
 }
 
 impl Trim {
+    /// Notes the buffered bytes after some were added: a connection that is closed for them may drop them before the next call of [`Trim::look`].
+    pub(super) fn grew(&mut self, bytes: usize) {
+        self.most_bytes = self.most_bytes.max(bytes);
+    }
+
     /// Takes the currently buffered bytes. `give_back` trims and returns true, or returns false if it may not yet; then it is retried at
     /// the next call.
     pub(super) fn look(&mut self, bytes: usize, now: Instant, give_back: impl FnOnce() -> bool) {
@@ -62,6 +67,14 @@ mod tests {
         let mut trim = Trim::default();
         assert_eq!(asked(&mut trim, &[0, 30, 15, 14, 13, 0], true), [false, false, false, true, false, false]);
         assert_eq!(asked(&mut trim, &[15, 0, 16, 0, 0], true), [false, false, false, true, false]);
+    }
+
+    #[test]
+    fn what_came_and_went_between_two_looks_counts() {
+        let mut trim = Trim::default();
+        assert_eq!(asked(&mut trim, &[1], true), [false]);
+        trim.grew(30 << 20);
+        assert_eq!(asked(&mut trim, &[1, 1], true), [true, false]);
     }
 
     #[test]

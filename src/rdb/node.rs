@@ -37,7 +37,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lower bound of a query's memory limit, which is otherwise the node's memory divided by the number of query threads.
 const MIN_QUERY_MEMORY_BYTES: u64 = 64 << 20;
-/// The part of the node's memory, one in so many, that its query threads may use whatever others use: each an equal share of it.
+/// One part in so many of the node's memory is kept for small queries: each query thread may use its share of it whatever the others use.
 const EACH_PARTS: u64 = 8;
 
 /// Handles opened by the node are numbered from the maximum number of connections plus this; client handles start at 5.

@@ -30,7 +30,7 @@ pub struct MemoryState {
     /// Bytes that count against the budget: rows, indexes, symbols, buffers, running queries. Without a configured
     /// budget, also the memory of other processes on the server.
     pub used: u64,
-    /// Of these what stays when the running queries have ended. The policy decides on it: a roll cannot be taken back.
+    /// `used` without running queries, which will give their memory back. The policy decides on it: a roll cannot be taken back.
     pub lasting: u64,
     pub store: Usage,
     pub buffers: u64,

@@ -344,7 +344,7 @@ fn a_session_that_outlives_its_input_says_so() {
     assert_eq!(piped(&[], "1+1\n").stderr, b"");
 }
 
-/// Games and schedulers keep a function for each connection.
+/// A server of games keeps a function for each player.
 #[test]
 fn handlers_keep_functions_by_handle() {
     let program = "d:()!()\n.z.po:{d[x]:{x+1}}\n.z.pc:{d::d _ x}\n";

@@ -292,8 +292,8 @@ pub fn intern_name(text: &[u8]) -> Result<Sym, TooManySymbols> {
     SYMBOLS.intern_text(text, Use::Name)
 }
 
-/// As [`intern_name`], for words that the program itself has, such as a column of a table that it makes: they are charged to no client. Without this, a
-/// client whose symbols are used up would see tables whose columns have no names.
+/// As [`intern_name`], for words of the program itself, such as the columns of `.rdb.windows`: no client's limit counts them. A client that has used up its
+/// symbols would else see tables whose columns have no names.
 ///
 /// # Errors
 /// There is no room for identifiers either.

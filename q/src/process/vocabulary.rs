@@ -1,5 +1,5 @@
-//! The words of q as symbols. A process that serves clients has them all before the first one comes: a user whose symbols are used up must not lose
-//! `neg` because nobody has written it before.
+//! The words of q as symbols. A process that serves clients adds them all at its start: a client that has used up its symbols could else not write
+//! `neg 1` if nobody had written `neg` before.
 
 use crate::runtime::context::Context;
 use crate::syntax::prims;
@@ -12,7 +12,7 @@ const OTHERS: [&str; 14] =
 
 const SPACES: [&[u8]; 6] = [b".q", b".Q", b".h", b".j", b".z", b".p"];
 
-/// Adds the words to the symbols of the process, for nobody's account.
+/// Adds the words to the symbols of the process. No client's limit counts them.
 pub fn intern_words() {
     // If there is no room even for these, the first use of one says so.
     for word in prims::PRIMITIVES.iter().map(|primitive| primitive.name).chain(OTHERS) {

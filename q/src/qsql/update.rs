@@ -8,7 +8,7 @@ use crate::runtime::error::QError;
 use crate::runtime::frame::{Frame, Walk};
 use crate::syntax::ast::{Node, Query};
 use crate::verbs::above::Evaluate;
-use crate::verbs::fit::of_width;
+use crate::verbs::fit::{Width, of_width};
 use columns::table::{Items, Table, Value, Vector};
 
 /// Returns `column` with `values` at `rows`; a new column is null elsewhere.
@@ -25,10 +25,10 @@ fn scatter(old: Option<&Vector>, values: Value, rows: Option<&[u32]>, count: usi
     }
     let Some(rows) = rows else { return Ok(values) };
     // Integers take the width of the column: TorQ counts hits, ints, with `1+hits`.
-    if let Some(old) = old
-        && let Some(items) = of_width(old.items.type_number(), &values.items)?
-    {
-        values = items.ok_or(QError::named("type"))?.into();
+    match old.map(|old| of_width(old.items.type_number(), &values.items)).transpose()? {
+        Some(Width::Changed(items)) => values = items.into(),
+        Some(Width::TooSmall) => return Err(QError::named("type")),
+        Some(Width::Same) | None => {}
     }
     let (a, b) = (old.map(|o| o.items.type_number()), values.items.type_number());
     if a.is_some_and(|a| a != b && a != 0 && !values.is_empty()) {

@@ -36,7 +36,7 @@ struct Writer {
 /// Records who has written each global.
 #[derive(Clone, Debug, Default)]
 pub struct Authors {
-    /// Names with a function of the owner in their value, and none of a caller: no client may assign them.
+    /// Names whose value has functions, all of them the owner's: no client may assign them.
     owner: HashSet<Sym>,
     /// Names whose value is a remote caller's.
     callers: HashMap<Sym, Writer>,
@@ -306,7 +306,7 @@ impl Asking {
         self.searched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Called when the evaluation gets the response of a client, which is a value of that client: `.z.po:{x"f"}`.
+    /// Called when the evaluation gets a client's response, as to `x"f"` in `.z.po`: it counts as a value that the client has assigned.
     pub fn received(&self, response: &Value) {
         if self.is_lower() {
             return;

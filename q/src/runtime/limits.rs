@@ -29,7 +29,7 @@ pub struct Limits {
     pub processor_time: Option<Duration>,
     /// Memory in bytes that the evaluation may allocate on top of what its thread held at the start; above it, `'wsfull`.
     pub memory_bytes: u64,
-    /// What it may allocate together with others.
+    /// Bound of what it and other evaluations allocate together; above it, `'wsfull`.
     pub shared_memory: Option<Arc<SharedMemory>>,
     /// Whether the register VM runs lambdas over atoms. Without it the evaluator walks every expression: same results,
     /// slower.

@@ -177,26 +177,37 @@ fn greatest(t: i8) -> i64 {
 /// `type` if a value does not fit into it.
 fn narrow(t: &Table, new: &mut Table) -> std::result::Result<(), QError> {
     for ((name, old), column) in t.names.iter().zip(&t.columns).zip(&mut new.columns) {
-        if let Some(items) = of_width(old.items.type_number(), &column.items)? {
-            *column = items.ok_or_else(|| other_type(*name, &old.items, &column.items))?.into();
+        match of_width(old.items.type_number(), &column.items)? {
+            Width::Same => {}
+            Width::Changed(items) => *column = items.into(),
+            Width::TooSmall => return Err(other_type(*name, &old.items, &column.items)),
         }
     }
     Ok(())
 }
 
-/// Integers as those of type `to`; the inner `None` if one does not fit into it. The outer one if both types are the same, or one of them is not of integers.
-pub(crate) fn of_width(to: i8, items: &Items) -> std::result::Result<Option<Option<Items>>, QError> {
+/// Integers for a column of integers of another width.
+pub(crate) enum Width {
+    /// Both are of one type, or one of them is not of integers.
+    Same,
+    Changed(Items),
+    /// One does not fit: 70000 into a column of shorts.
+    TooSmall,
+}
+
+/// Gives integers the width of type `to`.
+pub(crate) fn of_width(to: i8, items: &Items) -> std::result::Result<Width, QError> {
     let from = items.type_number();
     if from == to || !is_integer(from) || !is_integer(to) {
-        return Ok(None);
+        return Ok(Width::Same);
     }
     let Items::Long(longs) = cast::to_type(types::LONG, items)? else { return Err(type_error()) };
     let fits = |long: &i64| *long == i64::NULL || long.abs() == greatest(from) || long.abs() <= greatest(to);
     // A cast would make infinities of the others.
     if !longs.iter().all(fits) {
-        return Ok(Some(None));
+        return Ok(Width::TooSmall);
     }
-    cast::to_type(to, items).map(|cast| Some(Some(cast)))
+    cast::to_type(to, items).map(Width::Changed)
 }
 
 /// Enumerates the new rows' items where `t`'s column is enumerated.

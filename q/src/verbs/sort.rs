@@ -85,7 +85,7 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::
     Ok(())
 }
 
-/// A text to be sorted: its first bytes, with zeros after its end, and how many bytes it has, where all longer ones count as one more than `HEAD`.
+/// What a text is sorted by first: "ab" has the bytes of "ab" and six zeros, and length 2; every text of more than [`HEAD`] bytes has length `HEAD` + 1.
 #[derive(Clone, Copy)]
 struct Head {
     bytes: u64,
@@ -95,7 +95,7 @@ struct Head {
 
 const HEAD: usize = size_of::<u64>();
 
-/// Sorts rows whose items are all texts; `false` if one is not. Reading each text once, not at every comparison, is many times as fast.
+/// Sorts rows whose items are all texts; `false` if one is not. Comparing texts themselves would read them from all over memory each time.
 fn sort_texts(rows: &mut [u32], items: &[Value], descending: bool) -> std::result::Result<bool, QError> {
     let text = |row: u32| match items.get(row as usize) {
         Some(Value::Vector(Vector { items: Items::Char(text), .. })) => Some(&text[..]),

@@ -228,19 +228,20 @@ impl Node {
         Ok(Output::default())
     }
 
-    fn turn(&mut self, tips: &Tips, queries_bytes: u64, context: &mut Context) -> Output {
+    /// One iteration of the node's loop, during which clients' variables take `more_bytes`.
+    fn turn(&mut self, tips: &Tips, more_bytes: u64, context: &mut Context) -> Output {
         self.rom.set(tips);
         let Some(process) = &mut self.process else { return Output::default() };
         process.comes_round = false;
-        process.shared.query_bytes.store(queries_bytes.cast_signed(), Ordering::Relaxed);
+        process.shared.global_bytes.fetch_add(more_bytes.cast_signed(), Ordering::Relaxed);
         let result = if process.connected {
             process.ingest.turn()
         } else {
             process.ingest.idle();
             Ok(())
         };
-        process.shared.query_bytes.store(0, Ordering::Relaxed);
-        if queries_bytes > 0 {
+        process.shared.global_bytes.fetch_sub(more_bytes.cast_signed(), Ordering::Relaxed);
+        if more_bytes > 0 {
             // The memory is free again; the node notices at its next check.
             process.ingest.idle();
         }

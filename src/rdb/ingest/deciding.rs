@@ -9,7 +9,7 @@ use crate::rdb::shared::Ending;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-/// Up to which percentage of the node's memory running queries may fill what the rows leave, while it takes updates.
+/// Percentage of its memory that rows and running queries of a live node may use together; at 95 % of the server it would roll.
 const QUERIES_TO_PERCENT: u64 = 90;
 
 impl Ingest {
@@ -30,7 +30,6 @@ impl Ingest {
         let queries = shared.query_memory.held_bytes();
         let besides = Besides { buffers, globals, queries, ended: shared.day_ends.bytes() };
         let (memory, grown) = self.memory.read(self.intake.store().usage(), besides, self.env.clock.now());
-        // A live node keeps clear of the server's last percents, at which it would roll.
         let percent = if self.policy.takes_updates() { QUERIES_TO_PERCENT } else { 100 };
         self.shared.query_memory.set_max((memory.budget / 100 * percent).saturating_sub(memory.lasting));
         if self.policy.keeps_day() && !self.shared.day_ends.is_open() {

@@ -173,7 +173,7 @@ impl Plant {
     /// Changes the subscription of some tables. If the feed rejects the change, `.u.w` stays unchanged.
     ///
     /// # Errors
-    /// `access` for the handle of a node: its queue gives it each update of its window. Without some of them the window would be taken for whole.
+    /// `access` for the handle of a node: updates that it does not get would still count as held by it.
     fn resubscribe(
         &mut self,
         conn: ConnId,

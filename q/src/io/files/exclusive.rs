@@ -1,4 +1,4 @@
-//! A file that one process at a time changes: it holds a lock on it meanwhile.
+//! Locks (`flock`) for files that several processes change: `sym`, which `.Q.en` extends, and a splayed table, whose lock is on its `.d`.
 
 use super::refused;
 use crate::runtime::context::Context;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Time between two attempts to lock the file.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Opens a file that one process at a time may change, and waits for it. Dropping it ends the lock. With `creates`, a file that is not there is created.
+/// Opens a file and locks it until it is dropped; waits while another process has the lock. With `creates`, a missing file is created.
 ///
 /// # Errors
 /// The operating system's, and `stop` if the evaluation is to end.
@@ -22,9 +22,9 @@ pub(super) fn exclusive(context: &mut Context, path: &Path, creates: bool) -> Re
         let file = opened(path, creates).map_err(|e| refused(path, &e))?;
         match file.try_lock() {
             Ok(()) if is_at(&file, path) => return Ok(file),
-            // Its last owner has removed or replaced it; or another process has it.
+            // While we waited the file was replaced or removed; or another process still has the lock.
             Ok(()) | Err(TryLockError::WouldBlock) => {}
-            // A file system without locks.
+            // The file system has no locks, as NFS may.
             Err(TryLockError::Error(_)) => return Ok(file),
         }
         context.check()?;

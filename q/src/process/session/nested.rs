@@ -19,7 +19,7 @@ impl Session {
         }
     }
 
-    /// Called for each response: one of a client is a value of that client.
+    /// Called for each response to a sync message. That of a client, as to `x"f"` in `.z.po`, is the client's value.
     pub(super) fn received(&self, handle: i64, response: &Value) {
         let client = i32::try_from(handle).ok().and_then(|handle| self.callers.get(&handle));
         if client.is_some_and(|client| client.remote) {

@@ -1,14 +1,15 @@
-//! Memory that the evaluations of a process share.
+//! A bound on the memory of all queries of a process together.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Bounds what several evaluations hold together, whatever each of them may hold alone. The one that needs more than is left gets `'wsfull`.
+/// Bound on what evaluations hold together, beside the limit of each. With 100 MB and two queries that hold 45 MB each, a third one that needs 20 MB gets
+/// `'wsfull`.
 #[derive(Debug)]
 pub struct SharedMemory {
     /// Bytes that they hold ([`columns::sys::allocated::shown_in`]).
     held_bytes: &'static AtomicI64,
     max_bytes: AtomicU64,
-    /// Bytes that each may hold in any case: a query with a small result is not refused because of another one.
+    /// What each may hold whatever the others hold, so that `count trade` works beside them.
     each_bytes: AtomicU64,
 }
 

@@ -29,8 +29,8 @@ const K_WORDS: [&[u8]; 35] = [
     b"sqrt", b"ss", b"sum", b"tan", b"var", b"wavg", b"within", b"wsum", b"xexp",
 ];
 
-/// The function that a keyword names in the language of the text. One that a script has assigned in `.q`, as in `.q.show:{…}`, is a word of the
-/// script's, unless it is one of k's.
+/// The function that a keyword names in the language of the text. `None` for `show` once a script has assigned `.q.show`; the words of k, such as
+/// `max`, cannot be replaced.
 pub(super) fn word(name: &[u8], is_k: bool) -> Option<Value> {
     prims::keyword(name).filter(|_| K_WORDS.contains(&name) || !is_k && !words::is_one(name))
 }

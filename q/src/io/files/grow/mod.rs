@@ -82,8 +82,8 @@ pub(super) fn append(context: &mut Context, folder: &Path, rows: &Value) -> Held
     }
     let noted = note(folder);
     super::reach::check_change(context, &noted)?;
-    // Another process may append as well: the columns are looked at once it has done so.
-    let _alone = exclusive(context, &names, false)?;
+    // Another process may be appending: the lengths of the columns are read after it.
+    let _lock = exclusive(context, &names, false)?;
     let names = super::column_names(context, folder)?;
     let columns: Held<Vec<Column>> =
         names.iter().map(|n| Column::of_table(context, super::name_path(folder, *n))).collect();
