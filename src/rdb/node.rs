@@ -37,7 +37,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lower bound of a query's memory limit, which is otherwise the node's memory divided by the number of query threads.
 const MIN_QUERY_MEMORY_BYTES: u64 = 64 << 20;
-/// One part in so many of the node's memory is kept for small queries: each query thread may use its share of it whatever the others use.
+/// The node's memory divided by this is kept for small queries. With 8, 1 GiB and 4 query threads, each thread may use 32 MiB whatever others use.
 const EACH_PARTS: u64 = 8;
 
 /// Handles opened by the node are numbered from the maximum number of connections plus this; client handles start at 5.

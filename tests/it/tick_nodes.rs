@@ -81,7 +81,7 @@ fn a_first_node_is_live_at_once_and_is_fed_from_where_it_says() {
     assert_eq!(index(&told(&mut node)), 6);
 }
 
-/// u.q lets anybody end the subscription of a handle: nobody would hold the updates after that.
+/// In u.q anybody may call `.u.del` for any handle. For a node's handle it would stop the updates of a window that only this node holds.
 #[test]
 fn no_call_changes_what_a_node_is_sent() {
     let tick = Tick::start("tick-kept", &[]);

@@ -36,7 +36,7 @@ struct Writer {
 /// Records who has written each global.
 #[derive(Clone, Debug, Default)]
 pub struct Authors {
-    /// Names whose value has functions, all of them the owner's: no client may assign them.
+    /// Globals that hold a function of the owner, as `d` after `.z.po:{d[x]:{x+1}}`, and none of a client. No client may assign them.
     owner: HashSet<Sym>,
     /// Names whose value is a remote caller's.
     callers: HashMap<Sym, Writer>,
@@ -300,7 +300,7 @@ impl Asking {
         self.searched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Called when the evaluation begins again from its start, maybe on newer globals.
+    /// Called when a node evaluates an expression a second time, from its start, because it assigns. Clients may have changed globals since the first time.
     pub fn again(&self) {
         self.has_read_restricted.store(false, Ordering::Relaxed);
         self.searched.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -22,8 +22,8 @@ pub(crate) fn same_exactly(x: &Value, y: &Value) -> Result<bool, QError> {
     alike::<true>(x, y)
 }
 
-/// Whether two values that match have the same attributes at every depth. After ``@[`.;`L;`s#]`` the new `L` matches the old one and differs in its
-/// attribute only.
+/// Whether two values that match have the same attributes at every depth. ``1 2~`s#1 2`` is
+/// 1b, yet ``@[`.;`L;`s#]`` has to store the new `L`.
 pub(crate) fn same_attributes(x: &Value, y: &Value) -> Result<bool, QError> {
     limits::step()?;
     Ok(match (x, y) {

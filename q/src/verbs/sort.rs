@@ -85,7 +85,8 @@ fn sort_rows(rows: &mut [u32], items: &Items, descending: bool) -> std::result::
     Ok(())
 }
 
-/// What a text is sorted by first: "ab" has the bytes of "ab" and six zeros, and length 2; every text of more than [`HEAD`] bytes has length `HEAD` + 1.
+/// The first 8 bytes of a text as one number, so that most texts are ordered by comparing numbers. Shorter texts end in zero bytes, and `length` orders
+/// "ab" before "ab\000"; it is 9 for all longer texts, which are compared in full if their first 8 bytes are equal.
 #[derive(Clone, Copy)]
 struct Head {
     bytes: u64,
@@ -95,7 +96,8 @@ struct Head {
 
 const HEAD: usize = size_of::<u64>();
 
-/// Sorts rows whose items are all texts; `false` if one is not. Comparing texts themselves would read them from all over memory each time.
+/// Sorts rows whose items are all texts; `false` if an item is no text. Each text is read once; comparing them
+/// pairwise would read each some twenty times.
 fn sort_texts(rows: &mut [u32], items: &[Value], descending: bool) -> std::result::Result<bool, QError> {
     let text = |row: u32| match items.get(row as usize) {
         Some(Value::Vector(Vector { items: Items::Char(text), .. })) => Some(&text[..]),

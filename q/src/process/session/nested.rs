@@ -19,7 +19,8 @@ impl Session {
         }
     }
 
-    /// Called for each response to a sync message. That of a client, as to `x"f"` in `.z.po`, is the client's value.
+    /// Called with each response to a sync message that the evaluation has sent. If a client has sent it, as to `x"f"` in `.z.po`, a function in it gets the
+    /// client's rights.
     pub(super) fn received(&self, handle: i64, response: &Value) {
         let client = i32::try_from(handle).ok().and_then(|handle| self.callers.get(&handle));
         if client.is_some_and(|client| client.remote) {

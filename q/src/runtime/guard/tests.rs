@@ -53,7 +53,7 @@ fn reading_a_callers_function_lowers_the_readers_rights() {
     assert!(lowers(&doubled));
 }
 
-/// Handlers of the owner that read what a caller has sent, as `.z.po` does, keep functions of their own.
+/// `.z.po:{d[x]:{x+1}}`, called for two clients: the second call reads and assigns `d`, with the owner's rights like the first.
 #[test]
 fn a_function_that_the_owner_keeps_for_a_caller_lowers_no_rights() {
     let mut authors = Authors::default();
@@ -94,7 +94,7 @@ fn a_function_in_a_clients_response_lowers_the_rights() {
     assert!(timer.caller().remote);
 }
 
-/// A client may have changed what the first run has searched.
+/// A global without a function at the first evaluation may hold a client's function at the second.
 #[test]
 fn a_second_run_searches_again() {
     let (mut authors, timer) = (Authors::default(), owner());
@@ -147,7 +147,7 @@ fn what_a_restricted_user_has_written_is_code_for_that_user_only() {
     asking.begin(&Value::chars(&b"1+1"[..]));
     authors.read(sym("job"), Some(&text), &asking);
     assert!(asking.make_code(Made::Text(b"2+2")).is_err() && asking.make_code(Made::Text(b"1+1")).is_ok());
-    // What a handler has read before does not concern the message.
+    // `.z.pg` may evaluate its message although it has read what a restricted user has written.
     assert!(asking.make_code(Made::Text(b"2+2")).is_ok());
     authors.read(sym("job"), Some(&text), &asking);
     // A copy is no more anybody's.

@@ -29,8 +29,8 @@ const K_WORDS: [&[u8]; 35] = [
     b"sqrt", b"ss", b"sum", b"tan", b"var", b"wavg", b"within", b"wsum", b"xexp",
 ];
 
-/// The function that a keyword names in the language of the text. `None` for `show` once a script has assigned `.q.show`; the words of k, such as
-/// `max`, cannot be replaced.
+/// The function that a keyword names in the language of the text. `None` if a script has replaced it (`.q.show:{…}`): it is then looked up as any
+/// name. `max` and the other words of k cannot be replaced.
 pub(super) fn word(name: &[u8], is_k: bool) -> Option<Value> {
     prims::keyword(name).filter(|_| K_WORDS.contains(&name) || !is_k && !words::is_one(name))
 }
