@@ -175,14 +175,18 @@ class Swift:
         return "".join(f"{log.name}: {log.read_text(errors='replace')[-400:]}\n" for log in (self.directory / "log").iterdir())
 
     def request(self, method, path, **fields):
-        """Status and fields of a response."""
+        """Status and fields of a response. Asks again after 503: Swift answers it for a moment when a part of it was slow."""
+        return eventually(lambda: self.unless_busy(method, path, **fields), f"Swift answers {method} {path}", 60, self.said)
+
+    def unless_busy(self, method, path, **fields):
+        """Status and fields of a response, None if the status is 503."""
         fields = {name.replace("_", "-"): value for name, value in fields.items()}
         request = urllib.request.Request(self.url + path, method=method, headers=fields)
         try:
             with urllib.request.urlopen(request, timeout=20) as response:
                 return response.status, response.headers
         except urllib.error.HTTPError as error:
-            return error.code, error.headers
+            return None if error.code == 503 else (error.code, error.headers)
 
     def close(self):
         for process in self.processes:
