@@ -2,6 +2,8 @@
 
 use elastick_q::session::{Session, Start};
 use elastick_q::{Limits, eval_line, one_line};
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of one append, of which every tenth is sought.
@@ -80,27 +82,46 @@ fn a_column_read_alone_takes_whole_appends_only() {
     }
 }
 
-#[test]
-fn two_writers_lose_no_rows() {
-    let folder = std::env::temp_dir().join(format!("elastick-q-writers-{}", std::process::id()));
-    let directory = &folder.display().to_string();
+/// Appends rows from two sessions at once and returns, of what is then in the table, the numbers of each writer; and what should be there.
+fn written_by_two(folder: &Path, appends: usize, is_there: bool) -> (String, String) {
+    let table = &format!("(`$\":{}/t/\")", folder.display());
     let line = |session: &mut Session, text: String| {
         eval_line(session, text.as_bytes(), &Limits::default()).map(|(value, _)| one_line(&value)).expect("a result")
     };
     let mut session = Session::console(Start::default(), None);
-    line(&mut session, format!("(`$\":{directory}/t/\")set([]w:0#0;n:0#0)"));
+    if is_there {
+        line(&mut session, format!("{table}set([]w:0#0;n:0#0)"));
+    }
+    let begin = &Barrier::new(2);
     std::thread::scope(|scope| {
         for writer in 1..3 {
             scope.spawn(move || {
                 let mut session = Session::console(Start::default(), None);
-                let text =
-                    format!("{{(`$\":{directory}/t/\")upsert([]w:3#{writer};n:x)}}each 3 cut til {};", 3 * APPENDS);
-                line(&mut session, text);
+                begin.wait();
+                line(&mut session, format!("{{{table}upsert([]w:3#{writer};n:x)}}each 3 cut til {};", 3 * appends));
             });
         }
     });
-    let held = line(&mut session, format!("{{asc each 1 2#x group y}}. (get`$\":{directory}/t/\")`n`w"));
-    let all = line(&mut session, format!("{{x!count[x]#enlist til {}}}1 2", 3 * APPENDS));
-    std::fs::remove_dir_all(&folder).expect("the directory");
-    assert_eq!(String::from_utf8_lossy(&held).replace("`s#", ""), String::from_utf8_lossy(&all));
+    let held = line(&mut session, format!("{{asc each 1 2#x group y}}. (get{table})`n`w"));
+    let all = line(&mut session, format!("{{x!count[x]#enlist til {}}}1 2", 3 * appends));
+    std::fs::remove_dir_all(folder).expect("the directory");
+    (String::from_utf8_lossy(&held).replace("`s#", ""), String::from_utf8_lossy(&all).into_owned())
+}
+
+fn folder(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("elastick-q-{name}-{}", std::process::id()))
+}
+
+#[test]
+fn two_writers_lose_no_rows() {
+    let (held, all) = written_by_two(&folder("writers"), APPENDS, true);
+    assert_eq!(held, all);
+}
+
+#[test]
+fn two_that_create_a_table_lose_no_rows() {
+    for _ in 0..40 {
+        let (held, all) = written_by_two(&folder("creators"), 1, false);
+        assert_eq!(held, all);
+    }
 }

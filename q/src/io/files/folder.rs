@@ -1,7 +1,7 @@
 //! Tables on disk read in parts: some columns, and of these some rows.
 
 use super::stored_rows::StoredRows;
-use super::{column_names, grow, head, kept, layout, lists, name_path};
+use super::{column_names, grow, head, layout, lengths, lists, name_path};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
 use crate::runtime::gather;
@@ -130,7 +130,7 @@ impl Part {
             columns.push(column.into_vector().ok_or_else(type_error)?);
         }
         let mut table = Table::new(wanted, columns);
-        kept::even(context, folder, &mut table)?;
+        lengths::even(context, folder, &mut table)?;
         let rows = table.count();
         Ok((allowed(context, table)?, rows))
     }

@@ -1,10 +1,11 @@
 //! Values stored in files as kdb+ stores them: one value in a file, or a table splayed over a directory.
 
+use super::exclusive::exclusive;
 use super::layout::{encoded, parts, read, read_column};
-use super::unfinished::noted_rows;
+use super::unfinished::new_of;
 use super::zipped::Packing;
 use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
-use super::{head, locked};
+use super::{head, lengths, locked};
 use crate::io::{own_messages, wire};
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
@@ -62,12 +63,12 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     let Value::Table(t) = y else { return Err(type_error()) };
     super::reach::check(context, path)?;
     check_names(&t.names)?;
+    if t.columns.iter().any(|column| matches!(column.items, Items::Sym(_))) {
+        return Err(plain_symbols());
+    }
     context.host.alters()?;
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     for (name, column) in t.names.iter().zip(&t.columns) {
-        if matches!(column.items, Items::Sym(_)) {
-            return Err(plain_symbols());
-        }
         let file = name_path(path, *name);
         let packing = manner.packing(context, &file, *name)?;
         let parts = parts(context, &column.clone().into(), false)?;
@@ -76,7 +77,33 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
         remove_beside(&file, count)?;
     }
     let names = encoded(context, &Value::symbols(t.names.clone()))?;
-    write(context, &path.join(".d"), &names)
+    // Another process that finds the file reads it: it is whole when it gets its name.
+    let (file, new) = (path.join(".d"), new_of(&path.join(".d")));
+    super::reach::check_change(context, &file)?;
+    write(context, &new, &names)?;
+    std::fs::rename(&new, &file).map_err(|e| refused(&file, &e))
+}
+
+/// Writes a splayed table, if its directory has none; `false` if it has. Of two processes that append the first rows at once, one creates the
+/// table; the other waits and appends.
+pub(super) fn create(context: &mut Context, path: &Path, rows: &Value) -> std::result::Result<bool, QError> {
+    let names = path.join(".d");
+    if !is_splayed(path) || names.exists() {
+        return Ok(false);
+    }
+    super::reach::check_change(context, path)?;
+    let is_new = !path.exists();
+    std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
+    let _lock = exclusive(context, path, false)?;
+    if names.exists() {
+        return Ok(false);
+    }
+    let done = set(context, path, rows, &Manner::Usual);
+    if done.is_err() && is_new {
+        // Only if nothing was written: the error reported is the first one.
+        drop(std::fs::remove_dir(path));
+    }
+    done.map(|()| true)
 }
 
 /// Rejects columns of which one has the name of another's file of items (`NAME#`, `NAME##`): one would overwrite the other.
@@ -144,41 +171,13 @@ pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
         columns.push(column.into_vector().ok_or_else(type_error)?);
     }
     let mut table = Table::new(names, columns);
-    even(context, path, &mut table)?;
+    match lengths::even(context, path, &mut table) {
+        Err(error) if *error.name == *b"length" => lengths::pad(context, &mut table)?,
+        done => done?,
+    }
     let table = Arc::new(table);
     super::splayed::note(&table);
     Ok(Value::Table(table))
-}
-
-/// Cuts the columns of a splayed table, whole or in part, to the rows that all of them have, during an append or after one that was interrupted.
-///
-/// # Errors
-/// `length` if the columns differ in length for another reason.
-pub(super) fn even(context: &mut Context, folder: &Path, table: &mut Table) -> std::result::Result<(), QError> {
-    /// Times that the rows are counted again while an append ends.
-    const MAX_COUNTS: usize = 64;
-    let rows = table.count();
-    let rows = if table.columns.iter().all(|c| c.len() == rows) {
-        match noted_rows(folder).and_then(|noted| usize::try_from(noted).ok()) {
-            Some(noted) if noted < rows => noted,
-            _ => return Ok(()),
-        }
-    } else {
-        let read: Vec<(Sym, usize)> = table.names.iter().copied().zip(table.columns.iter().map(Vector::len)).collect();
-        let names = column_names(context, folder)?;
-        let mut counted = super::grow::complete_rows(context, folder, &names, &read);
-        for _ in 1..MAX_COUNTS {
-            if !counted.as_ref().is_err_and(|error| *error.name == *b"length") {
-                break;
-            }
-            counted = super::grow::complete_rows(context, folder, &names, &read);
-        }
-        counted?
-    };
-    for column in &mut table.columns {
-        *column = Vector { attr: column.attr, ..column.cut(0, rows.min(column.len())) };
-    }
-    Ok(())
 }
 
 /// A file's name without directory and extension, and its extension.

@@ -17,6 +17,7 @@ mod gzip;
 mod head;
 mod kept;
 mod layout;
+mod lengths;
 mod lists;
 mod load;
 pub(crate) mod loaded;
@@ -454,8 +455,13 @@ fn pack(
 }
 
 /// Appends rows to a splayed table, or items to the file of a list; `false` if the file cannot grow and must be written as a whole.
+/// Creates a splayed table that is not there.
 pub(crate) fn append(context: &mut Context, name: &Value, rows: &Value) -> std::result::Result<bool, QError> {
     let path = path(context, name)?;
+    if matches!(rows, Value::Table(_)) && kept::create(context, &path, rows)? {
+        loaded::note_write(&path);
+        return Ok(true);
+    }
     let is_done =
         if path.is_dir() { grow::append(context, &path, rows)? } else { grow::append_items(context, &path, rows)? };
     loaded::note_write(&path);
