@@ -84,12 +84,12 @@ const FILES: [(&str, &[&str]); 4] = [
     ("TorQ-Finance-Starter-Pack/hdb", &["2015.01.07/trade_iex", "2015.01.07/quote_iex"]),
 ];
 
-/// Files in a form that releases of q since 3.6 do not write: 32-bit indices of an enumeration, end offsets of vectors; and an index of the parts
-/// after the items, which is not written here.
+/// Files in a form that releases of q since 3.6 do not write: 32-bit indices of an enumeration, end offsets of vectors; and mapped lists, which
+/// have a test of their own.
 fn is_written_otherwise(bytes: &[u8]) -> bool {
     matches!(bytes, [0xfe, s, ..] if *s != 0x20)
         || matches!(bytes, [0xfe, 0x20, 77..=u8::MAX, ..])
-        || bytes.get(0xff1..0xff4).is_some_and(|b| b[0] == 1 || b[2] == 3)
+        || bytes.get(0xff1) == Some(&1)
 }
 
 /// A file's bytes without the count in its head, which an append by q leaves as it was.

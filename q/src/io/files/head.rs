@@ -19,7 +19,8 @@ pub(super) const TAIL_AT: usize = 0xff0;
 /// Offset of the flag of a mapped list.
 pub(super) const MAPPED_AT: usize = TAIL_AT + 1;
 /// Offset of our mark for an attribute other than sorted, and its bytes: this, then the attribute's number. kdb+ stores an index after the items,
-/// with a hash that is not documented; it reads our files as vectors without the attribute.
+/// with a hash that is not documented; it reads our files as vectors without the attribute. Only of an empty enumeration with `p#` we know the
+/// index, and write it.
 pub(super) const MARK_AT: usize = 0x100;
 pub(super) const MARK: &[u8] = b"elastick:";
 

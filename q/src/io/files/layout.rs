@@ -171,6 +171,9 @@ pub(super) fn nested_bytes(t: i8, items: &Items, start: u64) -> std::result::Res
     Ok(Some([ends, all]))
 }
 
+/// Index of the parts of an empty enumeration, as q writes it: a word, the parts as a vector with `u#` and its hash, their offsets.
+const NO_PARTS: [u64; 10] = [0, 0x0214_0002, 0, 0, 0, u64::MAX, u64::MAX, 0x0007_0001, 1, 0];
+
 /// A vector after a head of one page.
 fn paged(t: i8, domain: &[u8], attr: Attr, count: usize, items: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; PAGE_BYTES];
@@ -179,13 +182,18 @@ fn paged(t: i8, domain: &[u8], attr: Attr, count: usize, items: &[u8]) -> Vec<u8
     };
     put(0, &[0xfd, 0x20]);
     put(DOMAIN_AT, domain.get(..domain.len().min(MARK_AT - DOMAIN_AT - 1)).unwrap_or_default());
-    if !matches!(attr, Attr::None | Attr::Sorted) {
+    let has_index = attr == Attr::Parted && count == 0 && t == types::ENUM;
+    if !has_index && !matches!(attr, Attr::None | Attr::Sorted) {
         put(MARK_AT, MARK);
         put(MARK_AT + MARK.len(), &[attribute_code(attr)]);
     }
-    put(TAIL_AT, &[0xfd, 0, t.cast_unsigned(), u8::from(attr == Attr::Sorted)]);
+    let shown = if has_index || attr == Attr::Sorted { attribute_code(attr) } else { 0 };
+    put(TAIL_AT, &[0xfd, 0, t.cast_unsigned(), shown]);
     put(TAIL_AT + 8, &(count as u64).to_le_bytes());
     out.extend_from_slice(items);
+    if has_index {
+        NO_PARTS.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
     out
 }
 
