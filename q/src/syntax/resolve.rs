@@ -277,7 +277,7 @@ impl Scope {
 
 /// Operators that name a column after their right operand: what stands before them says how to change it, as in `0^size`,
 /// `6h$bid` and `flags!bits code`.
-const NAMED_BY_RIGHT: [&str; 4] = ["^", "$", "!", "_"];
+const NAMED_BY_RIGHT: [&str; 5] = ["^", "$", "!", "_", "#"];
 
 /// Default name of a column: that of an operator's left operand (of the right one of some operators, and if the left is a symbol
 /// or a character), or of a function's last argument, also where an operator has three or four, as `?[c;x;y]`.

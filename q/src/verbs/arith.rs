@@ -436,7 +436,7 @@ pub(crate) fn vectors(op: Op, x: Items, y: Items, x_scalar: bool, y_scalar: bool
                 _ => {
                     let grain = common_grain(a, b, t);
                     let result = arithmetic(kernel, &longs(&x, grain)?, &longs(&y, grain)?);
-                    if matches!(t, MONTH | DATE | MINUTE..=TIME) {
+                    if matches!(t, INT | MONTH | DATE | MINUTE..=TIME) {
                         // Four-byte types wrap on overflow.
                         let wrapped = |l: &i64| if l.is_null() { i32::NULL } else { *l as i32 };
                         return Ok(i32::wrap(t, blocks::map(&result, wrapped)));

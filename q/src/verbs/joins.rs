@@ -25,6 +25,15 @@ fn keyed(x: &Value) -> std::result::Result<(&Table, &Table), QError> {
     }
 }
 
+/// Whether `x^y` takes the item of `x` where this is the one of `y`. A cell that is a list counts as a whole.
+fn is_filled(item: &Value) -> bool {
+    match item {
+        Value::Char(c) => *c == b' ',
+        Value::Guid(g) => *g == [0; 16],
+        other => is_blank(other),
+    }
+}
+
 /// Returns `t` with the columns of `other` at `rows`; a row past the end keeps the old value, or null in a new column.
 pub(crate) fn overlay(
     context: &Context,
@@ -41,7 +50,7 @@ pub(crate) fn overlay(
             Some(old) if rows.is_empty() => *old = new.into(),
             Some(old) => {
                 let nulls = match fill {
-                    true => blocks::numbers(0..new.len(), |i| is_blank(&new.get(i))),
+                    true => blocks::numbers(0..new.len(), |i| is_filled(&new.get(i))),
                     false => vec![false; new.len()],
                 };
                 let own = t.count() as i64;

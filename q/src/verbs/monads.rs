@@ -133,8 +133,7 @@ pub(crate) fn null(context: &mut Context, x: Value) -> Result {
     if x.is_enumerated() {
         return Ok(if x.is_scalar() { Value::Bool(false) } else { Value::bools(vec![0; x.count()]) });
     }
-    if let Value::Vector(Vector { items: Items::List(l), .. }) = &x {
-        let _ = l;
+    if matches!(x, Value::Vector(Vector { items: Items::List(_), .. })) {
         return map(context, &x, null);
     }
     test(context, &x, |items| {

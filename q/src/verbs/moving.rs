@@ -103,12 +103,15 @@ pub(crate) fn mdev(context: &mut Context, x: Value, y: Value) -> Result {
     moving(context, &x, &y, &|n, items| floats(items, |v| windows::deviations(n, v)))
 }
 
-/// Moving extremes in the items' own type. Null is the lowest value; the maximum of nulls alone is negative infinity.
+/// Moving extremes in the items' own type. Null is the lowest value. A window that reaches before the first item has negative infinity there, which
+/// is a maximum of nulls: `2 mmax 0N 0N` is `-0W 0N`.
 fn extremes(n: usize, items: &Items, most: bool) -> Moved {
     fn of<T: Element + Num>(n: usize, t: i8, v: &[T], most: bool) -> Items {
         let found = if most {
-            let found = windows::extreme(n, v, |new, old| new >= old || old.is_null());
-            blocks::map(&found, |item| if item.is_null() { T::NEGATIVE_INFINITY } else { *item })
+            let mut found = windows::extreme(n, v, |new, old| new >= old || old.is_null());
+            let begun = found.iter_mut().take(n.saturating_sub(1));
+            begun.filter(|item| item.is_null()).for_each(|item| *item = T::NEGATIVE_INFINITY);
+            found
         } else {
             windows::extreme(n, v, |new, old| new <= old || new.is_null())
         };

@@ -215,6 +215,9 @@ pub(crate) fn flip_list(x: Value) -> Result {
         return Err(QError::named("rank"));
     }
     let rows = limits::items(&x)?;
+    if x.is_nothing() {
+        return Ok(x);
+    }
     if rows.iter().all(Value::is_scalar) {
         return Err(QError::named("rank"));
     }

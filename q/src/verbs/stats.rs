@@ -70,7 +70,9 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
         }
         Value::Dict(d) => reduce(context, d.values.clone(), what, op),
         Value::Table(t) => by_column(context, t, |c, column| reduce(c, column, what, op)),
-        Value::Func(_) | Value::Null | Value::Sym(_) => Err(type_error()),
+        Value::Func(_) | Value::Null => Err(type_error()),
+        Value::Sym(_) if op.is_none() => Err(type_error()),
+        // A fold over an atom is the atom, of whatever type.
         atom => match what {
             Aggregate::Avg => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
             Aggregate::Var { sample, .. } => Ok(Value::Float(if sample { f64::NAN } else { 0.0 })),
@@ -289,14 +291,14 @@ pub(crate) fn running(op: Arithmetic, x: &Items) -> Option<Items> {
     }
     let t = x.type_number();
     let add = matches!(op, Arithmetic::Add | Arithmetic::Multiply);
+    let as_int = |i: &i16| if i.is_null() { i32::NULL } else { i32::from(*i) };
     Some(match x.raw() {
         Raw::I64(v) => go(op, t, v, 0, 1),
-        Raw::I32(v) if t == types::INT || !add => go(op, t, v, 0, 1),
         Raw::I32(v) => go(op, t, v, 0, 1),
         Raw::F64(v) => go(op, t, v, 0.0, 1.0),
         Raw::F32(v) => go(op, t, v, 0.0, 1.0),
         Raw::I16(v) if !add => go(op, t, v, 0, 1),
-        Raw::I16(v) => go(op, types::INT, &blocks::map::<_, _, Vec<i32>>(v, |i| i32::from(*i)), 0, 1),
+        Raw::I16(v) => go(op, types::INT, &blocks::map::<_, _, Vec<i32>>(v, as_int), 0, 1),
         Raw::U8(v) if !add => go(op, t, v, 0, 1),
         // Running sums of characters are those of their codes; there are no products of them.
         Raw::U8(v) if t != types::CHAR || op == Arithmetic::Add => {
