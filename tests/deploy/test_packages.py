@@ -80,7 +80,7 @@ class BillOfMaterials(unittest.TestCase):
 
     def test_it_names_what_is_linked_and_what_only_builds(self):
         scopes = {component["name"]: component["scope"] for component in self.bom["components"]}
-        self.assertEqual({scopes[name] for name in ("elastick-q", "ring", "aws-sdk-ec2")}, {"required"})
+        self.assertEqual({scopes[name] for name in ("elastick-q", "ring", "aws-sdk-autoscaling")}, {"required"})
         self.assertEqual(scopes["syn"], "excluded")
         self.assertNotIn("elastick-sim", scopes)
 

@@ -1,6 +1,7 @@
 //! Makes the calls to AWS: one at a time, on the calling thread, within a budget for each purpose.
 
 use super::api::{self, Api, Purpose};
+use super::ec2::{self, Call, Ec2, Record};
 use super::session::{Endpoints, Service, Session};
 use crate::fleet::FleetError;
 use crate::fleet::back_off::Budget;
@@ -45,7 +46,7 @@ pub struct Cloud {
     runtime: Runtime,
     pub session: Session,
     autoscaling: Option<aws_sdk_autoscaling::Client>,
-    ec2: Option<aws_sdk_ec2::Client>,
+    ec2: Option<Ec2>,
     budgets: Budgets,
     began: Instant,
 }
@@ -102,24 +103,19 @@ impl Cloud {
         self.finish(Service::AutoScaling, api, call)
     }
 
-    /// Calls EC2.
+    /// Calls EC2; returns the records at a path of the response.
     ///
     /// # Errors
-    /// As [`Cloud::scaling`].
-    pub fn ec2<T, E, F>(
-        &mut self,
-        api: &'static Api,
-        make: impl FnOnce(&aws_sdk_ec2::Client) -> F,
-    ) -> Result<T, FleetError>
-    where
-        F: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
-        E: ProvideErrorMetadata + Error + 'static,
-    {
+    /// As [`Cloud::scaling`], or the response cannot be read.
+    pub fn ec2(&mut self, api: &'static Api, parameters: Call, path: &[&str]) -> Result<Vec<Record>, FleetError> {
         self.spend(api)?;
-        let session = &self.session;
-        let client = self.ec2.get_or_insert_with(|| aws_sdk_ec2::Client::new(&session.config(Service::Ec2)));
-        let call = make(client);
-        self.finish(Service::Ec2, api, call)
+        let client = match self.ec2.take() {
+            Some(client) => client,
+            None => self.runtime.block_on(Ec2::new(&self.session))?,
+        };
+        let body = self.finish(Service::Ec2, api, client.call(api.name, parameters));
+        self.ec2 = Some(client);
+        ec2::records(&body?, path).map_err(|error| FleetError::Protocol(format!("{}: {error}", api.name)))
     }
 
     /// Waits for a call and translates its error.

@@ -2,8 +2,8 @@
 
 use super::api;
 use super::cloud::Cloud;
+use super::ec2::{Call, Record};
 use crate::fleet::FleetError;
-use aws_sdk_ec2::types::Filter;
 
 /// Tag that the scaling service sets on the instances of a group.
 const GROUP_TAG: &str = "aws:autoscaling:groupName";
@@ -78,11 +78,19 @@ pub fn tag(cloud: &mut Cloud, instance: &str, key: &str) -> Result<Option<String
 }
 
 fn resource_tag(cloud: &mut Cloud, instance: &str, key: &str) -> Result<Option<String>, FleetError> {
-    let of = |name: &str, value: &str| Filter::builder().name(name).values(value).build();
-    let filters = vec![of("resource-id", instance), of("key", key)];
-    let answer = cloud.ec2(&api::DESCRIBE_TAGS, |client| client.describe_tags().set_filters(Some(filters)).send())?;
-    let tag = answer.tags().iter().find(|tag| tag.key() == Some(key) && tag.resource_id() == Some(instance));
-    Ok(tag.and_then(|tag| tag.value()).map(|value| value.trim().to_string()).filter(|value| !value.is_empty()))
+    let filters = [("resource-id", instance), ("key", key)];
+    let mut parameters = Call::new();
+    for (number, (name, value)) in (1..).zip(filters) {
+        parameters.push((format!("Filter.{number}.Name"), name.to_string()));
+        parameters.push((format!("Filter.{number}.Value.1"), value.to_string()));
+    }
+    let tags = cloud.ec2(&api::DESCRIBE_TAGS, parameters, &["tagSet", "item"])?;
+    let is = |tag: &Record, name: &str, value: &str| tag.get(name).is_some_and(|text| text == value);
+    let tag = tags.into_iter().find(|tag| is(tag, "key", key) && is(tag, "resourceId", instance));
+    Ok(tag
+        .and_then(|mut tag| tag.remove("value"))
+        .map(|value| value.trim().to_string())
+        .filter(|value| !value.is_empty()))
 }
 
 /// Returns whether the scaling service considers this instance unhealthy.

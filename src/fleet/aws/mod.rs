@@ -7,6 +7,7 @@
 mod api;
 mod cloud;
 pub mod cloudwatch;
+mod ec2;
 mod group;
 pub mod groups;
 mod identity;

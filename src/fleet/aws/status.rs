@@ -1,12 +1,12 @@
 //! Full status of a group for operators: `elastick fleet status`.
 
 use super::cloud::Cloud;
+use super::ec2::numbered;
 use super::group::{self, Sightings};
 use super::session::Endpoints;
 use super::{api, identity};
 use crate::fleet::{Description, FleetError};
 use aws_sdk_autoscaling::types::ScalingActivityStatusCode;
-use aws_sdk_ec2::types::InstanceType;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -84,45 +84,42 @@ fn activities(cloud: &mut Cloud, status: &mut Status) -> Result<(), FleetError> 
 }
 
 fn instances(cloud: &mut Cloud, status: &mut Status) -> Result<(), FleetError> {
-    let ids: Vec<String> = status.group.members.iter().map(|member| member.instance.clone()).collect();
+    let ids: Vec<&str> = status.group.members.iter().map(|member| member.instance.as_str()).collect();
     if ids.is_empty() {
         return Ok(());
     }
-    let answer =
-        cloud.ec2(&api::DESCRIBE_INSTANCES, |client| client.describe_instances().set_instance_ids(Some(ids)).send())?;
+    let path = ["reservationSet", "item", "instancesSet", "item"];
+    let found = cloud.ec2(&api::DESCRIBE_INSTANCES, numbered("InstanceId", ids), &path)?;
     let now = Timestamp::now();
-    for instance in answer.reservations().iter().flat_map(|reservation| reservation.instances()) {
-        let Some(id) = instance.instance_id() else { continue };
-        let launched = instance.launch_time().and_then(|time| Timestamp::from_second(time.secs()).ok());
+    for mut instance in found {
+        let Some(id) = instance.remove("instanceId") else { continue };
+        let launched = instance.get("launchTime").and_then(|time| time.parse::<Timestamp>().ok());
         let age = launched.and_then(|launched| Duration::try_from(now.duration_since(launched)).ok());
         for member in status.group.members.iter_mut().filter(|member| member.instance == id) {
             member.age = age.unwrap_or(member.age);
         }
-        let zone = instance.placement().and_then(|placement| placement.availability_zone());
         let detail = Detail {
-            kind: instance.instance_type().map(|kind| kind.as_str().to_string()),
+            kind: instance.remove("instanceType"),
             memory_bytes: None,
-            zone: zone.map(ToString::to_string),
-            address: instance.private_ip_address().map(ToString::to_string),
+            zone: instance.remove("availabilityZone"),
+            address: instance.remove("privateIpAddress"),
         };
-        status.details.insert(id.to_string(), detail);
+        status.details.insert(id, detail);
     }
     Ok(())
 }
 
 fn types(cloud: &mut Cloud, status: &mut Status) -> Result<(), FleetError> {
     let kinds: BTreeSet<&str> = status.details.values().filter_map(|detail| detail.kind.as_deref()).collect();
-    let kinds: Vec<InstanceType> = kinds.into_iter().map(InstanceType::from).collect();
     if kinds.is_empty() {
         return Ok(());
     }
-    let answer = cloud
-        .ec2(&api::DESCRIBE_TYPES, |client| client.describe_instance_types().set_instance_types(Some(kinds)).send())?;
-    for kind in answer.instance_types() {
-        let mebibytes = kind.memory_info().and_then(|memory| memory.size_in_mib());
-        let bytes = mebibytes.and_then(|n| u64::try_from(n).ok()).and_then(|n| n.checked_mul(1 << 20));
-        let name = kind.instance_type().map(InstanceType::as_str);
-        for detail in status.details.values_mut().filter(|detail| detail.kind.as_deref() == name) {
+    let found = cloud.ec2(&api::DESCRIBE_TYPES, numbered("InstanceType", kinds), &["instanceTypeSet", "item"])?;
+    for kind in found {
+        let mebibytes = kind.get("sizeInMiB").and_then(|size| size.parse::<u64>().ok());
+        let bytes = mebibytes.and_then(|size| size.checked_mul(1 << 20));
+        let name = kind.get("instanceType");
+        for detail in status.details.values_mut().filter(|detail| detail.kind.as_ref() == name) {
             detail.memory_bytes = bytes;
         }
     }

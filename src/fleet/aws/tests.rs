@@ -48,6 +48,29 @@ fn a_role_with_the_papers_permissions_finds_the_group_by_its_tags() {
     let denied = Reply::error(403, "AccessDenied", "no");
     let server = untagged().set("DescribeAutoScalingInstances", &[denied]).set("DescribeTags", &[Reply::ok(TAGS)]);
     assert_eq!(open(&server).identity().group, "tagged");
+    let calls = server.requests("DescribeTags");
+    let [call] = &calls[..] else { panic!("{calls:?}") };
+    let filters = "Filter.1.Name=resource-id&Filter.1.Value.1=i-1&Filter.2.Name=key&Filter.2.Value.1=aws%3Aautoscaling%3AgroupName";
+    assert_eq!(call.body, format!("Action=DescribeTags&Version=2016-11-15&{filters}"));
+    assert!(call.authorization.contains("/eu-west-1/ec2/aws4_request, SignedHeaders="), "{}", call.authorization);
+}
+
+#[test]
+fn what_ec2_rejects_names_the_permission() {
+    let denied = || Reply::error(403, "AccessDenied", "no");
+    let refused = "<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>not you</Message></Error></Errors></Response>";
+    let server = Server::of_an_instance().set("tags/instance", &[Reply::Text(404, String::new())]);
+    let server = server.set("DescribeTags", &[Reply::Text(403, refused.to_string()), denied(), Reply::ok("no XML")]);
+    let mut fleet = open(&server);
+    let error = fleet.thresholds().expect_err("denied");
+    assert!(
+        matches!(&error, FleetError::Denied { permission: "ec2:DescribeTags", reason, .. } if reason == "UnauthorizedOperation: not you"),
+        "{error:?}"
+    );
+    let error = fleet.thresholds().expect_err("of another shape");
+    assert_eq!(error, FleetError::Refused("DescribeTags: status 403".to_string()));
+    let error = fleet.thresholds().expect_err("no XML");
+    assert!(matches!(error, FleetError::Protocol(_)), "{error:?}");
 }
 
 #[test]

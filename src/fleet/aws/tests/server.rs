@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 pub struct Request {
     pub what: String,
     pub body: String,
+    pub authorization: String,
 }
 
 /// A response.
@@ -133,7 +134,8 @@ fn serve(stream: TcpStream, answers: &Answers, requests: &Mutex<Vec<Request>>) {
             respond(&mut writer, 401, "", "");
             continue;
         }
-        requests.lock().expect("no panic").push(Request { what: what.clone(), body });
+        let authorization = headers.get("authorization").cloned().unwrap_or_default();
+        requests.lock().expect("no panic").push(Request { what: what.clone(), body, authorization });
         let mut answers = answers.lock().expect("no panic");
         let reply = match answers.get_mut(&what) {
             Some(replies) if replies.len() > 1 => Some(replies.remove(0)),
