@@ -5,6 +5,7 @@ use crate::runtime::op::Op;
 use crate::verbs::arith::{long_div, long_mod, longs, meet};
 use crate::verbs::cast;
 use crate::verbs::convert::{float_to_long, floats};
+use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::kernel::zip::zip;
 use columns::table::Items;
@@ -95,10 +96,12 @@ pub(super) fn bar(x: &Items, y: &Items) -> Result<Items, QError> {
             t => cast::to_type(t, &Items::Float(bars.into())),
         };
     }
-    // A timespan width on a coarser type is converted to that type's unit.
+    // A width on another type is converted to that type's unit; one that is finer than the unit leaves the values as they are.
     let widths = if a >= TIMESPAN && b >= TIMESTAMP && a != b {
         let unit = if matches!(b, TIMESTAMP | MONTH | DATE) { TIMESPAN } else { b };
-        longs(&cast::to_type(unit, x)?, unit)?
+        let whole = longs(&cast::to_type(unit, x)?, unit)?;
+        let finest = |width: &i64, given: &i64| if *width == 0 && *given > 0 { 1 } else { *width };
+        blocks::both(&whole, &longs(x, a)?, finest)
     } else {
         longs(x, a)?
     };

@@ -77,6 +77,10 @@ pub(crate) fn fast_fold(
     scan: bool,
 ) -> Option<Evaluated> {
     let Value::Vector(v) = y else { return None };
+    // `,/` is raze: a list even of one item.
+    if name_of(f) == Some(",") && seed.is_none() && !scan && !v.is_empty() && !matches!(v.items, Items::List(_)) {
+        return Some(Ok(v.items.clone().into()));
+    }
     if matches!(v.items, Items::List(_) | Items::Sym(_)) || v.is_empty() {
         return None;
     }
