@@ -67,6 +67,8 @@ fn search(list: &Value, sought: &Value, before: impl Fn(Ordering) -> bool) -> Re
         (Raw::I64(l), Raw::I64(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
         (Raw::Sym(l), Raw::Sym(w)) => each(l, w, |a, b| Ok(text(*a).cmp(text(*b))), before),
         (Raw::F64(l), Raw::F64(w)) => each(l, w, |a, b| Ok(order_floats(a, b)), before),
+        (Raw::F32(l), Raw::F32(w)) => each(l, w, |a, b| Ok(order_floats(&f64::from(*a), &f64::from(*b))), before),
+        (Raw::Guid(l), Raw::Guid(w)) => each(l, w, |a, b| Ok(a.cmp(b)), before),
         (Raw::List(l), Raw::List(w)) => each(l, w, order, before),
         _ => each(&all(l)?, &all(w)?, order, before),
     }

@@ -8,6 +8,7 @@ pub(crate) mod append;
 pub(crate) mod arith;
 pub(crate) mod asof;
 pub(crate) mod attributes;
+mod bases;
 mod bin;
 pub(crate) mod call;
 pub(crate) mod cast;

@@ -6,7 +6,7 @@ use crate::runtime::limits;
 use crate::runtime::values::Result;
 use crate::runtime::values::type_error;
 use crate::verbs::map::map;
-use crate::verbs::{cast, shape};
+use crate::verbs::{bases, cast, shape};
 use columns::kernel::blocks;
 use columns::kernel::num::Num;
 use columns::sys::budget;
@@ -348,97 +348,14 @@ pub(crate) fn vs(context: &mut Context, x: Value, y: Value) -> Result {
             room_to_split(whole, by)?;
             all_pieces(split(whole, by), |piece| Value::chars(piece))
         }
-        (Value::Byte(0), _) => bytes_of(&y),
+        (Value::Byte(0), _) => bases::bytes_of(&y),
         (Value::Bool(false), _) => {
-            let bytes = bytes_of(&y)?;
+            let bytes = bases::bytes_of(&y)?;
             let Value::Vector(Vector { items: Items::Byte(b), .. }) = bytes else { return Err(type_error()) };
             Ok(Value::bools(b.iter().flat_map(|b| (0..8).rev().map(move |i| b >> i & 1)).collect()))
         }
-        (Value::Byte(base @ 2..), Value::Long(n)) => Ok(digit_bytes(*base, *n)),
-        _ => digits(context, &x, &y),
-    }
-}
-
-/// Digits of a long as bytes: as many as fit a long whatever they are, one fewer than the largest long has in that base. Higher
-/// digits are dropped.
-fn digit_bytes(base: u8, n: i64) -> Value {
-    let wide = i64::MAX.ilog(i64::from(base)) as usize;
-    let mut rest = n;
-    let mut out: Vec<u8> = Vec::with_capacity(wide);
-    for _ in 0..wide {
-        out.push(rest.rem_euclid(i64::from(base)) as u8);
-        rest = rest.div_euclid(i64::from(base));
-    }
-    out.reverse();
-    Items::Byte(out.into()).into()
-}
-
-fn bytes_of(y: &Value) -> Result {
-    let bytes: Vec<u8> = match y {
-        Value::Short(i) => i.to_be_bytes().to_vec(),
-        Value::Int(i) | Value::Date(i) | Value::Month(i) | Value::Time(i) | Value::Minute(i) | Value::Second(i) => {
-            i.to_be_bytes().to_vec()
-        }
-        Value::Long(i) | Value::Timestamp(i) | Value::Timespan(i) => i.to_be_bytes().to_vec(),
-        Value::Real(f) => f.to_be_bytes().to_vec(),
-        Value::Float(f) => f.to_be_bytes().to_vec(),
-        Value::Byte(b) | Value::Char(b) => vec![*b],
-        Value::Bool(b) => vec![u8::from(*b)],
-        Value::Guid(g) => g.to_vec(),
-        _ => return Err(type_error()),
-    };
-    Ok(Items::Byte(bytes.into()).into())
-}
-
-/// Digits of a number in one base or in mixed bases.
-fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
-    if let Value::Vector(_) = y {
-        let each = map(context, y, |c, item| digits(c, x, &item))?;
-        // One row per digit position; shorter numbers have leading zeros.
-        let rows = limits::items(&each)?;
-        let wide = rows.iter().map(Value::count).max().unwrap_or(0);
-        let padded: Vec<Value> = rows
-            .into_iter()
-            .map(|r| {
-                let own = crate::verbs::convert::rows(&r.to_items()).unwrap_or_default();
-                let mut all = vec![0; wide - own.len()];
-                all.extend(own);
-                Value::longs(all)
-            })
-            .collect();
-        return crate::verbs::rows::flip_list(Value::list(padded));
-    }
-    let mut number = y.as_long().ok_or_else(type_error)?;
-    match x {
-        Value::Vector(v) => {
-            limits::room_for::<i64>(v.len().saturating_mul(2))?;
-            let bases = crate::verbs::convert::rows(&v.items).ok_or_else(type_error)?;
-            let mut out: Vec<i64> = Vec::with_capacity(bases.len());
-            for (i, base) in bases.iter().enumerate().rev() {
-                if i == 0 || *base == 0 {
-                    out.push(number);
-                    number = 0;
-                } else {
-                    out.push(number.rem_euclid(*base));
-                    number = number.div_euclid(*base);
-                }
-            }
-            out.reverse();
-            Ok(Value::longs(out))
-        }
-        base => {
-            let base = base.as_long().filter(|b| *b > 1).ok_or_else(type_error)?;
-            if number < 0 {
-                return Err(QError::named("domain"));
-            }
-            let mut out = Vec::new();
-            while number > 0 {
-                out.push(number % base);
-                number /= base;
-            }
-            out.reverse();
-            Ok(Value::longs(out))
-        }
+        (Value::Byte(base @ 2..), Value::Long(n)) => Ok(bases::digit_bytes(*base, *n)),
+        _ => bases::digits(context, &x, &y),
     }
 }
 
