@@ -45,6 +45,10 @@ impl Stored for Context<'_> {
         files::table_of(self, x)
     }
 
+    fn names_on_disk(&mut self, x: &Value) -> Result<Option<Vec<Sym>>, QError> {
+        database::names(self, x)
+    }
+
     fn schema_on_disk(&mut self, x: &Value) -> Result<Option<Table>, QError> {
         database::schema(self, x)
     }

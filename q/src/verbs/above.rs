@@ -120,6 +120,9 @@ pub(crate) trait Stored {
     /// Reads a splayed table into memory; `'par` for a partitioned one.
     fn table_on_disk(&mut self, x: &Value) -> Evaluated;
 
+    /// Names of the columns of a splayed table on disk, if `x` is one.
+    fn names_on_disk(&mut self, x: &Value) -> Result<Option<Vec<Sym>>, QError>;
+
     /// A table of at most one row with the columns of the table on disk, if `x` is one.
     fn schema_on_disk(&mut self, x: &Value) -> Result<Option<Table>, QError>;
 

@@ -135,7 +135,10 @@ pub(crate) fn cols(context: &mut Context, x: Value) -> Result {
     {
         return Ok(d.keys.clone());
     }
-    Ok(Value::symbols(schema(context, &x)?.0.names.clone()))
+    match context.names_on_disk(&x)? {
+        Some(names) => Ok(Value::symbols(names)),
+        None => Ok(Value::symbols(schema(context, &x)?.0.names.clone())),
+    }
 }
 
 /// As [`flat`]; of a table on disk its columns with at most one row.

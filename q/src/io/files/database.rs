@@ -357,6 +357,11 @@ pub(crate) fn shown(context: &mut Context, x: Value) -> Value {
     head(context).unwrap_or(x)
 }
 
+/// Names of the columns of a splayed table, whatever its columns hold; `None` for any other value.
+pub(crate) fn names(context: &mut Context, x: &Value) -> Held<Option<Vec<Sym>>> {
+    Ok(splayed_of(context, x)?.map(Part::into_names))
+}
+
 /// Table with the columns and types of one on disk, for `cols`, `meta` and the like. A row shows the type of nested columns.
 pub(crate) fn schema(context: &mut Context, x: &Value) -> Held<Option<Table>> {
     let Some(place) = place_of(context, x) else { return Ok(None) };

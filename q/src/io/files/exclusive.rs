@@ -1,5 +1,5 @@
-//! Locks (`flock`) for what several processes change: `sym`, which `.Q.en` extends, and a splayed table, whose lock is on its `.d`, or on
-//! its directory while there is no `.d`.
+//! Locks (`flock`) for files that several processes change: `sym`, which `.Q.en` extends, and a splayed table, whose lock is on its `.d`, or on
+//! a file of its own while it is created.
 
 use super::refused;
 use crate::runtime::context::Context;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Time between two attempts to lock the file.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Opens a file or a directory and locks it until it is dropped; waits while another process has the lock. With `creates`, a missing file is created.
+/// Opens a file and locks it until it is dropped; waits while another process has the lock. With `creates`, a missing file is created.
 ///
 /// # Errors
 /// The operating system's, and `stop` if the evaluation is to end.
@@ -33,12 +33,10 @@ pub(super) fn exclusive(context: &mut Context, path: &Path, creates: bool) -> Re
     }
 }
 
-/// NFS locks only files that are open for writing; elsewhere one that may only be read, as a directory, is locked as well.
+/// NFS locks only files that are open for writing; elsewhere one that may only be read is locked as well.
 fn opened(path: &Path, creates: bool) -> std::io::Result<File> {
     match OpenOptions::new().read(true).write(true).create(creates).truncate(false).open(path) {
-        Err(e) if matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::IsADirectory) && !creates => {
-            File::open(path)
-        }
+        Err(e) if e.kind() == ErrorKind::PermissionDenied && !creates => File::open(path),
         done => done,
     }
 }

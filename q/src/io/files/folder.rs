@@ -68,6 +68,11 @@ impl Part {
         self.field.as_ref().map(|(field, _)| *field)
     }
 
+    /// Names of the columns, in their order.
+    pub fn into_names(self) -> Vec<Sym> {
+        self.names
+    }
+
     fn has_field(&self, names: &[Sym]) -> bool {
         self.field().is_some_and(|field| names.contains(&field))
     }

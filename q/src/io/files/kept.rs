@@ -2,7 +2,7 @@
 
 use super::exclusive::exclusive;
 use super::layout::{encoded, parts, read, read_column};
-use super::unfinished::new_of;
+use super::unfinished::{lock_of, new_of};
 use super::zipped::Packing;
 use super::{column_names, lines, name_path, path, plain_symbols, refused, remove_beside, write, write_parts};
 use super::{head, lengths, locked};
@@ -62,10 +62,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     }
     let Value::Table(t) = y else { return Err(type_error()) };
     super::reach::check(context, path)?;
-    check_names(&t.names)?;
-    if t.columns.iter().any(|column| matches!(column.items, Items::Sym(_))) {
-        return Err(plain_symbols());
-    }
+    check_columns(t)?;
     context.host.alters()?;
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     for (name, column) in t.names.iter().zip(&t.columns) {
@@ -77,33 +74,62 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
         remove_beside(&file, count)?;
     }
     let names = encoded(context, &Value::symbols(t.names.clone()))?;
+    let file = path.join(".d");
+    if is_there(&file)? {
+        return write(context, &file, &names);
+    }
     // Another process that finds the file reads it: it is whole when it gets its name.
-    let (file, new) = (path.join(".d"), new_of(&path.join(".d")));
+    let new = new_of(&file);
     super::reach::check_change(context, &file)?;
-    write(context, &new, &names)?;
-    std::fs::rename(&new, &file).map_err(|e| refused(&file, &e))
+    let done = write(context, &new, &names).and_then(|()| std::fs::rename(&new, &file).map_err(|e| refused(&file, &e)));
+    if done.is_err() {
+        // The error reported is the first one.
+        drop(std::fs::remove_file(&new));
+    }
+    done
 }
 
-/// Writes a splayed table, if its directory has none; `false` if it has. Of two processes that append the first rows at once, one creates the
-/// table; the other waits and appends.
-pub(super) fn create(context: &mut Context, path: &Path, rows: &Value) -> std::result::Result<bool, QError> {
-    let names = path.join(".d");
-    if !is_splayed(path) || names.exists() {
+/// Writes a splayed table, if its directory is missing or has nothing in it; `false` otherwise. Of two processes that append the first rows at
+/// once, one creates the table; the other waits and appends.
+pub(super) fn create(context: &mut Context, path: &Path, rows: &Table) -> std::result::Result<bool, QError> {
+    let held = lock_of(path);
+    if !is_splayed(path) || is_there(&path.join(".d"))? || !(is_free(path)? || is_there(&held)?) {
         return Ok(false);
     }
     super::reach::check_change(context, path)?;
-    let is_new = !path.exists();
+    check_columns(rows)?;
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
-    let _lock = exclusive(context, path, false)?;
-    if names.exists() {
-        return Ok(false);
+    // A file, because some network file systems do not lock directories.
+    let lock = exclusive(context, &held, true)?;
+    let is_first = is_free(path)?;
+    let done = if is_first { set(context, path, &Value::table(rows.clone()), &Manner::Usual) } else { Ok(()) };
+    // One that waits for the lock finds that the file is gone, and makes another.
+    drop(std::fs::remove_file(&held));
+    drop(lock);
+    done.map(|()| is_first)
+}
+
+/// Whether there is a file.
+fn is_there(file: &Path) -> std::result::Result<bool, QError> {
+    file.try_exists().map_err(|e| refused(file, &e))
+}
+
+/// Whether a directory is missing, or has at most files of ours in it.
+fn is_free(folder: &Path) -> std::result::Result<bool, QError> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => Ok(entries.flatten().all(|entry| super::unfinished::is_own(&entry.file_name()))),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(e) => Err(refused(folder, &e)),
     }
-    let done = set(context, path, rows, &Manner::Usual);
-    if done.is_err() && is_new {
-        // Only if nothing was written: the error reported is the first one.
-        drop(std::fs::remove_dir(path));
+}
+
+/// Rejects names and columns that a splayed table cannot have.
+fn check_columns(t: &Table) -> std::result::Result<(), QError> {
+    check_names(&t.names)?;
+    match t.columns.iter().any(|column| matches!(column.items, Items::Sym(_))) {
+        true => Err(plain_symbols()),
+        false => Ok(()),
     }
-    done.map(|()| true)
 }
 
 /// Rejects columns of which one has the name of another's file of items (`NAME#`, `NAME##`): one would overwrite the other.
@@ -171,10 +197,7 @@ pub(crate) fn get(context: &mut Context, path: &Path) -> Result {
         columns.push(column.into_vector().ok_or_else(type_error)?);
     }
     let mut table = Table::new(names, columns);
-    match lengths::even(context, path, &mut table) {
-        Err(error) if *error.name == *b"length" => lengths::pad(context, &mut table)?,
-        done => done?,
-    }
+    lengths::even(context, path, &mut table)?;
     let table = Arc::new(table);
     super::splayed::note(&table);
     Ok(Value::Table(table))

@@ -1,11 +1,9 @@
-//! Columns of a splayed table that differ in length: during an append, after one that was interrupted, or as another program has left them.
+//! Columns of a splayed table that differ in length: during an append, or after one that was interrupted.
 
 use super::column_names;
 use super::unfinished::noted_rows;
 use crate::runtime::context::Context;
 use crate::runtime::error::QError;
-use crate::runtime::gather;
-use columns::kernel::blocks;
 use columns::table::{Sym, Table, Vector};
 use std::path::Path;
 
@@ -37,23 +35,6 @@ pub(super) fn even(context: &mut Context, folder: &Path, table: &mut Table) -> R
     };
     for column in &mut table.columns {
         *column = Vector { attr: column.attr, ..column.cut(0, rows.min(column.len())) };
-    }
-    Ok(())
-}
-
-/// Gives all columns the length of the first one, as in kdb+: longer ones are cut, shorter ones end with nulls.
-///
-/// # Errors
-/// The limits'.
-pub(super) fn pad(context: &Context, table: &mut Table) -> Result<(), QError> {
-    let rows = table.columns.first().map_or(0, Vector::len);
-    for column in &mut table.columns {
-        if column.len() > rows {
-            *column = column.cut(0, rows);
-        } else if column.len() < rows {
-            let all: Vec<u32> = blocks::numbers(0..rows, |row| u32::try_from(row).unwrap_or(u32::MAX));
-            *column = gather::items(&context.allowance, &column.items, &all)?.into();
-        }
     }
     Ok(())
 }

@@ -458,12 +458,11 @@ fn pack(
 /// Creates a splayed table that is not there.
 pub(crate) fn append(context: &mut Context, name: &Value, rows: &Value) -> std::result::Result<bool, QError> {
     let path = path(context, name)?;
-    if matches!(rows, Value::Table(_)) && kept::create(context, &path, rows)? {
-        loaded::note_write(&path);
-        return Ok(true);
-    }
-    let is_done =
-        if path.is_dir() { grow::append(context, &path, rows)? } else { grow::append_items(context, &path, rows)? };
+    let is_done = match rows {
+        Value::Table(t) if kept::create(context, &path, t)? => true,
+        _ if path.is_dir() => grow::append(context, &path, rows)?,
+        _ => grow::append_items(context, &path, rows)?,
+    };
     loaded::note_write(&path);
     Ok(is_done)
 }

@@ -11,6 +11,9 @@ const APPENDING: &str = ".appending";
 /// Prefix of temporary files, which take the place of a column's files once they are whole. No column may have such a name.
 const NEW: &str = ".appending-";
 
+/// Locked while a splayed table is created.
+const LOCK: &str = ".appending-lock";
+
 /// The file that counts the rows of a splayed table before an append.
 pub(super) fn note(folder: &Path) -> PathBuf {
     folder.join(APPENDING)
@@ -21,6 +24,11 @@ pub(super) fn new_of(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(NEW);
     name.push(path.file_name().unwrap_or_default());
     path.with_file_name(name)
+}
+
+/// The file that is locked while a splayed table is created.
+pub(super) fn lock_of(folder: &Path) -> PathBuf {
+    folder.join(LOCK)
 }
 
 /// Whether a file name is one of these. `key` and `load` leave them out, and no column may be named so.
