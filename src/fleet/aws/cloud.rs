@@ -103,11 +103,17 @@ impl Cloud {
         self.finish(Service::AutoScaling, api, call)
     }
 
-    /// Calls EC2; returns the records at a path of the response.
+    /// Calls EC2; returns the texts that are `wanted` of each element at a path of the response.
     ///
     /// # Errors
     /// As [`Cloud::scaling`], or the response cannot be read.
-    pub fn ec2(&mut self, api: &'static Api, parameters: Call, path: &[&str]) -> Result<Vec<Record>, FleetError> {
+    pub fn ec2(
+        &mut self,
+        api: &'static Api,
+        parameters: Call,
+        path: &[&str],
+        wanted: &[&str],
+    ) -> Result<Vec<Record>, FleetError> {
         self.spend(api)?;
         let client = match self.ec2.take() {
             Some(client) => client,
@@ -115,7 +121,9 @@ impl Cloud {
         };
         let body = self.finish(Service::Ec2, api, client.call(api.name, parameters));
         self.ec2 = Some(client);
-        ec2::records(&body?, path).map_err(|error| FleetError::Protocol(format!("{}: {error}", api.name)))
+        let root = format!("{}Response", api.name);
+        let path = [&[root.as_str()], path].concat();
+        ec2::records(&body?, &path, wanted).map_err(|error| FleetError::Protocol(format!("{}: {error}", api.name)))
     }
 
     /// Waits for a call and translates its error.

@@ -6,7 +6,9 @@ use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
 use aws_runtime::auth::{SigV4OperationSigningConfig, SigningOptions};
 use aws_sdk_autoscaling::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
 use aws_sdk_autoscaling::config::http::{HttpRequest, HttpResponse};
-use aws_sdk_autoscaling::config::{IdentityCache, Layer, Region, RuntimeComponentsBuilder};
+use aws_sdk_autoscaling::config::{
+    IdentityCache, Layer, Region, RuntimeComponentsBuilder, StalledStreamProtectionConfig,
+};
 use aws_sdk_autoscaling::error::{BoxError, ErrorMetadata, SdkError};
 use aws_smithy_runtime::client::orchestrator::operation::Operation;
 use aws_smithy_runtime_api::client::auth::AuthSchemeOptionResolverParams;
@@ -15,7 +17,6 @@ use aws_smithy_runtime_api::client::identity::SharedIdentityResolver;
 use aws_smithy_runtime_api::client::orchestrator::OrchestratorError;
 use aws_smithy_runtime_api::client::runtime_plugin::StaticRuntimePlugin;
 use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Version of EC2's interface.
@@ -65,6 +66,8 @@ impl Ec2 {
             .operation_name("query")
             .endpoint_url(&url)
             .no_retry()
+            .with_connection_poisoning()
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .sleep_impl(sleep())
             .timeout_config(
                 config.timeout_config().cloned().unwrap_or_else(aws_config::timeout::TimeoutConfig::disabled),
@@ -129,7 +132,8 @@ fn text(response: &HttpResponse) -> Result<String, OrchestratorError<ErrorMetada
 
 /// Code and message of an error.
 fn fault(body: &str) -> Result<ErrorMetadata, XmlDecodeError> {
-    let mut error = records(body, &["Errors", "Error"])?.into_iter().next().unwrap_or_default();
+    let path = ["Response", "Errors", "Error"];
+    let mut error = records(body, &path, &["Code", "Message"])?.into_iter().next().unwrap_or_default();
     let mut found = ErrorMetadata::builder();
     if let Some(code) = error.remove("Code") {
         found = found.code(code);
@@ -143,77 +147,97 @@ fn fault(body: &str) -> Result<ErrorMetadata, XmlDecodeError> {
 /// Texts of the elements within an element, by their names.
 pub type Record = BTreeMap<String, String>;
 
-/// Elements of a record that hold others, whose texts are wanted under their own names.
-const OUTER: [&str; 2] = ["placement", "memoryInfo"];
-
-/// Returns the elements at a path below the root, as `["tagSet", "item"]`.
+/// Returns those texts that are `wanted` of each element at a path from the root on, as `["DescribeTagsResponse", "tagSet", "item"]`. A text may
+/// be one level deeper.
 ///
 /// # Errors
-/// The text is no XML.
-pub fn records(body: &str, path: &[&str]) -> Result<Vec<Record>, XmlDecodeError> {
+/// The text is no XML, is cut off, or has another root.
+pub fn records(body: &str, path: &[&str], wanted: &[&str]) -> Result<Vec<Record>, XmlDecodeError> {
     let (mut document, mut found) = (Document::new(body), Vec::new());
-    below(&mut document.root_element()?, path, &mut found)?;
-    Ok(found)
+    let mut root = document.root_element()?;
+    let name = root.start_el().local().to_string();
+    match path.split_first() {
+        Some((first, rest)) if *first == name => below(&mut root, rest, wanted, &mut found)?,
+        _ => return Err(XmlDecodeError::custom(format!("the root is {name}"))),
+    }
+    // The decoder takes the end of the text for that of all elements.
+    match body.trim_end().ends_with(&format!("</{name}>")) {
+        true => Ok(found),
+        false => Err(XmlDecodeError::custom("the text is cut off")),
+    }
 }
 
-fn below(within: &mut ScopedDecoder, path: &[&str], found: &mut Vec<Record>) -> Result<(), XmlDecodeError> {
+fn below(
+    within: &mut ScopedDecoder,
+    path: &[&str],
+    wanted: &[&str],
+    found: &mut Vec<Record>,
+) -> Result<(), XmlDecodeError> {
     let Some((first, rest)) = path.split_first() else {
         let mut record = Record::new();
-        fields(within, &mut record)?;
+        texts(within, wanted, &mut |name, text| drop(record.insert(name, text)))?;
         found.push(record);
         return Ok(());
     };
     while let Some(mut element) = within.next_tag() {
         if element.start_el().local() == *first {
-            below(&mut element, rest, found)?;
+            below(&mut element, rest, wanted, found)?;
         }
     }
     Ok(())
 }
 
-fn fields(within: &mut ScopedDecoder, record: &mut Record) -> Result<(), XmlDecodeError> {
+fn texts(
+    within: &mut ScopedDecoder,
+    wanted: &[&str],
+    found: &mut dyn FnMut(String, String),
+) -> Result<(), XmlDecodeError> {
     while let Some(mut element) = within.next_tag() {
-        let name = element.start_el().local().to_string();
-        if OUTER.contains(&name.as_str()) {
-            while let Some(mut inner) = element.next_tag() {
-                let name = inner.start_el().local().to_string();
-                keep(record, name, try_data(&mut inner));
+        let mut keep = |element: &mut ScopedDecoder| {
+            let name = element.start_el().local().to_string();
+            let is_wanted = wanted.contains(&name.as_str());
+            if is_wanted {
+                found(name, try_data(element)?.into_owned());
             }
-        } else {
-            keep(record, name, try_data(&mut element));
+            Ok::<bool, XmlDecodeError>(is_wanted)
+        };
+        if !keep(&mut element)? {
+            while let Some(mut inner) = element.next_tag() {
+                keep(&mut inner)?;
+            }
         }
     }
     Ok(())
-}
-
-/// Leaves out an element that holds others.
-fn keep(record: &mut Record, name: String, text: Result<Cow<str>, XmlDecodeError>) {
-    if let Ok(text) = text {
-        record.insert(name, text.into_owned());
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn records_have_the_texts_of_their_elements() {
-        let body = "<R><requestId>r</requestId><set><item><id>i-1</id><placement><zone>a</zone></placement><other><id>no</id></other></item>\
-                    <item><id>i&amp;2</id><empty/></item></set><set/><id>no</id></R>";
-        let read: Vec<Vec<(String, String)>> =
-            records(body, &["set", "item"]).expect("XML").into_iter().map(|r| r.into_iter().collect()).collect();
-        let pair = |name: &str, text: &str| (name.to_string(), text.to_string());
-        assert_eq!(read, [vec![pair("id", "i-1"), pair("zone", "a")], vec![pair("empty", ""), pair("id", "i&2")]]);
+    const BODY: &str = "<R><requestId>r</requestId><set><item><id>i-1</id><placement><zone>a</zone></placement><other><more>\
+                        <id>no</id></more></other></item><item><id>i&amp;2</id><empty/></item></set><set/><id>no</id></R>";
+
+    fn read(body: &str) -> Result<Vec<Vec<(String, String)>>, XmlDecodeError> {
+        let records = records(body, &["R", "set", "item"], &["id", "zone", "empty"])?;
+        Ok(records.into_iter().map(|record| record.into_iter().collect()).collect())
     }
 
     #[test]
-    fn a_damaged_response_is_an_error_or_has_fewer_records() {
-        let body = "<R><set><item><id>i-1</id></item><item><id>i-2</id></item></set></R>";
-        for end in 0..body.len() {
-            assert!(records(&body[..end], &["set", "item"]).map_or(0, |records| records.len()) <= 2, "{end}");
+    fn records_have_the_texts_of_their_elements() {
+        let pair = |name: &str, text: &str| (name.to_string(), text.to_string());
+        let expected = [vec![pair("id", "i-1"), pair("zone", "a")], vec![pair("empty", ""), pair("id", "i&2")]];
+        assert_eq!(read(BODY).expect("XML"), expected);
+        assert!(read("<R><set/></R>").expect("XML").is_empty());
+    }
+
+    #[test]
+    fn a_response_that_is_damaged_or_another_one_is_an_error() {
+        for end in 0..BODY.len() {
+            assert!(read(&BODY[..end]).is_err(), "{}", &BODY[..end]);
         }
-        assert!(records("no XML", &["set"]).is_err());
+        for body in ["no XML", "<html><body>Sign in</body></html>", "<R><set><item><id>&bad;</id></item></set></R>"] {
+            assert!(read(body).is_err(), "{body}");
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn resource_tag(cloud: &mut Cloud, instance: &str, key: &str) -> Result<Option<S
         parameters.push((format!("Filter.{number}.Name"), name.to_string()));
         parameters.push((format!("Filter.{number}.Value.1"), value.to_string()));
     }
-    let tags = cloud.ec2(&api::DESCRIBE_TAGS, parameters, &["tagSet", "item"])?;
+    let tags = cloud.ec2(&api::DESCRIBE_TAGS, parameters, &["tagSet", "item"], &["resourceId", "key", "value"])?;
     let is = |tag: &Record, name: &str, value: &str| tag.get(name).is_some_and(|text| text == value);
     let tag = tags.into_iter().find(|tag| is(tag, "key", key) && is(tag, "resourceId", instance));
     Ok(tag

@@ -89,7 +89,8 @@ fn instances(cloud: &mut Cloud, status: &mut Status) -> Result<(), FleetError> {
         return Ok(());
     }
     let path = ["reservationSet", "item", "instancesSet", "item"];
-    let found = cloud.ec2(&api::DESCRIBE_INSTANCES, numbered("InstanceId", ids), &path)?;
+    let wanted = ["instanceId", "launchTime", "instanceType", "availabilityZone", "privateIpAddress"];
+    let found = cloud.ec2(&api::DESCRIBE_INSTANCES, numbered("InstanceId", ids), &path, &wanted)?;
     let now = Timestamp::now();
     for mut instance in found {
         let Some(id) = instance.remove("instanceId") else { continue };
@@ -114,7 +115,8 @@ fn types(cloud: &mut Cloud, status: &mut Status) -> Result<(), FleetError> {
     if kinds.is_empty() {
         return Ok(());
     }
-    let found = cloud.ec2(&api::DESCRIBE_TYPES, numbered("InstanceType", kinds), &["instanceTypeSet", "item"])?;
+    let (path, wanted) = (["instanceTypeSet", "item"], ["instanceType", "sizeInMiB"]);
+    let found = cloud.ec2(&api::DESCRIBE_TYPES, numbered("InstanceType", kinds), &path, &wanted)?;
     for kind in found {
         let mebibytes = kind.get("sizeInMiB").and_then(|size| size.parse::<u64>().ok());
         let bytes = mebibytes.and_then(|size| size.checked_mul(1 << 20));

@@ -55,6 +55,51 @@ fn a_role_with_the_papers_permissions_finds_the_group_by_its_tags() {
     assert!(call.authorization.contains("/eu-west-1/ec2/aws4_request, SignedHeaders="), "{}", call.authorization);
 }
 
+const INSTANCES: &str = "<DescribeInstancesResponse><reservationSet>\
+    <item><groupSet/><instancesSet><item><instanceId>i-1</instanceId><instanceType>r6g.large</instanceType>\
+    <launchTime>2026-01-02T03:04:05.000Z</launchTime><placement><availabilityZone>eu-west-1a</availabilityZone></placement>\
+    <privateIpAddress>10.0.0.1</privateIpAddress><networkInterfaceSet><item><privateIpAddress>10.9.9.9</privateIpAddress></item>\
+    </networkInterfaceSet></item></instancesSet></item>\
+    <item><instancesSet><item><instanceId>i-2</instanceId><instanceType>new.kind</instanceType></item></instancesSet></item>\
+    </reservationSet></DescribeInstancesResponse>";
+const TYPES: &str = "<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>r6g.large</instanceType>\
+    <memoryInfo><sizeInMiB>16384</sizeInMiB></memoryInfo></item></instanceTypeSet></DescribeInstanceTypesResponse>";
+
+#[test]
+fn the_status_has_details_of_every_instance() {
+    let server = Server::of_an_instance().groups(&[(1, 2, 9, &[("i-1", UP), ("i-2", UP)])]);
+    let server =
+        server.set("DescribeInstances", &[Reply::ok(INSTANCES)]).set("DescribeInstanceTypes", &[Reply::ok(TYPES)]);
+    let read = status::read(endpoints(&server), Some("g")).expect("a status");
+    let text = |text: &str| Some(text.to_string());
+    let first = status::Detail {
+        kind: text("r6g.large"),
+        memory_bytes: Some(16 << 30),
+        zone: text("eu-west-1a"),
+        address: text("10.0.0.1"),
+    };
+    let second = status::Detail { kind: text("new.kind"), ..status::Detail::default() };
+    assert_eq!(read.details.into_iter().collect::<Vec<_>>(), [("i-1".to_string(), first), ("i-2".to_string(), second)]);
+    assert!(read.group.members.iter().any(|member| member.instance == "i-1" && member.age.as_secs() > 3600));
+    let [call] = &server.requests("DescribeInstances")[..] else { panic!("one call") };
+    assert!(call.body.ends_with("&InstanceId.1=i-1&InstanceId.2=i-2"), "{}", call.body);
+    let [call] = &server.requests("DescribeInstanceTypes")[..] else { panic!("one call") };
+    assert!(call.body.ends_with("&InstanceType.1=new.kind&InstanceType.2=r6g.large"), "{}", call.body);
+}
+
+#[test]
+fn details_that_cannot_be_read_become_a_note() {
+    let server = Server::of_an_instance().groups(&[(1, 1, 9, &[("i-1", UP)])]);
+    let server = server.set("DescribeInstances", &[Reply::ok("<html>Sign in</html>")]);
+    let read = status::read(endpoints(&server), Some("g")).expect("a status");
+    assert!(read.details.is_empty());
+    assert!(
+        read.notes.iter().any(|note| note.contains("DescribeInstances") && note.contains("the root is html")),
+        "{:?}",
+        read.notes
+    );
+}
+
 #[test]
 fn what_ec2_rejects_names_the_permission() {
     let denied = || Reply::error(403, "AccessDenied", "no");
