@@ -92,19 +92,22 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
 /// Writes a splayed table, if its directory is missing or has nothing in it; `false` otherwise. Of two processes that append the first rows at
 /// once, one creates the table; the other waits and appends.
 pub(super) fn create(context: &mut Context, path: &Path, rows: &Table) -> std::result::Result<bool, QError> {
-    let held = lock_of(path);
-    if !is_splayed(path) || is_there(&path.join(".d"))? || !(is_free(path)? || is_there(&held)?) {
+    if !is_splayed(path) {
         return Ok(false);
     }
     super::reach::check_change(context, path)?;
+    let lock_file = lock_of(path);
+    if is_there(&path.join(".d"))? || !(is_free(path)? || is_there(&lock_file)?) {
+        return Ok(false);
+    }
     check_columns(rows)?;
     std::fs::create_dir_all(path).map_err(|e| refused(path, &e))?;
     // A file, because some network file systems do not lock directories.
-    let lock = exclusive(context, &held, true)?;
+    let lock = exclusive(context, &lock_file, true)?;
     let is_first = is_free(path)?;
     let done = if is_first { set(context, path, &Value::table(rows.clone()), &Manner::Usual) } else { Ok(()) };
     // One that waits for the lock finds that the file is gone, and makes another.
-    drop(std::fs::remove_file(&held));
+    drop(std::fs::remove_file(&lock_file));
     drop(lock);
     done.map(|()| is_first)
 }
