@@ -62,9 +62,12 @@ pub(super) fn digits(context: &mut Context, x: &Value, y: &Value) -> Result {
     if let Value::Vector(numbers) = y {
         if let Some(base) = x.as_long().filter(|base| *base > 1)
             && !numbers.is_empty()
-            && let Some(all) = convert::rows(&numbers.items)
         {
-            return digits_of_all(context, base, all);
+            // What is left of each number, before and after a division, and its digit.
+            limits::room_for::<i64>(numbers.len().saturating_mul(3))?;
+            if let Some(all) = convert::rows(&numbers.items) {
+                return digits_of_all(context, base, all);
+            }
         }
         let each = map(context, y, |c, item| digits(c, x, &item))?;
         // One row per digit position; shorter numbers have leading zeros.
