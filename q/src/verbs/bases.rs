@@ -10,8 +10,8 @@ use crate::verbs::map::map;
 use columns::kernel::blocks;
 use columns::table::{Items, Value};
 
-/// Digits of a long as bytes: as many as fit a long whatever they are, one fewer than the largest long has in that base. Higher
-/// digits are dropped.
+/// Digits of a long as bytes, always the same number of them for a base: `0x0a vs 123` has 18, and digits before the last 18 are dropped. The largest
+/// long has 19 decimal digits.
 pub(super) fn digit_bytes(base: u8, n: i64) -> Value {
     let wide = i64::MAX.ilog(i64::from(base)) as usize;
     let mut rest = n;

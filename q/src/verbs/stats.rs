@@ -72,7 +72,7 @@ fn reduce(context: &mut Context, x: Value, what: Aggregate, op: Option<Op>) -> R
         Value::Table(t) => by_column(context, t, |c, column| reduce(c, column, what, op)),
         Value::Func(_) | Value::Null => Err(type_error()),
         Value::Sym(_) if op.is_none() => Err(type_error()),
-        // A fold over an atom is the atom, of whatever type.
+        // sum, min and max of an atom are that atom, also of a symbol: max`a is `a.
         atom => match what {
             Aggregate::Avg => Ok(Value::Float(atom.as_float().ok_or_else(type_error)?)),
             Aggregate::Var { sample, .. } => Ok(Value::Float(if sample { f64::NAN } else { 0.0 })),

@@ -92,7 +92,7 @@ impl Ec2 {
     }
 }
 
-/// Address of EC2 in a region: that of the scaling service, under EC2's name.
+/// URL of EC2 in the region. The SDK gives that of Auto Scaling, `https://autoscaling.eu-west-1.amazonaws.com`, which differs only in the name.
 async fn regional(config: &aws_config::SdkConfig) -> Result<String, BoxError> {
     let params = Params::builder()
         .set_region(config.region().map(ToString::to_string))

@@ -1,5 +1,5 @@
-//! Locks (`flock`) for files that several processes change: `sym`, which `.Q.en` extends, and a splayed table, whose lock is on its `.d`, or on
-//! a file of its own while it is created.
+//! Locks (`flock`) so that one process at a time extends `sym` (`.Q.en`) or a splayed table. Locked is the `sym` file or the table's `.d`; while the
+//! table is created and has no `.d` yet, the file `.appending-lock` in its directory.
 
 use super::refused;
 use crate::runtime::context::Context;

@@ -78,7 +78,7 @@ pub(super) fn set(context: &mut Context, path: &Path, y: &Value, manner: &Manner
     if is_there(&file)? {
         return write(context, &file, &names);
     }
-    // Another process that finds the file reads it: it is whole when it gets its name.
+    // Written under another name and renamed: a process that sees `.d` must never read half of it.
     let new = new_of(&file);
     super::reach::check_change(context, &file)?;
     let done = write(context, &new, &names).and_then(|()| std::fs::rename(&new, &file).map_err(|e| refused(&file, &e)));
@@ -117,7 +117,7 @@ fn is_there(file: &Path) -> std::result::Result<bool, QError> {
     file.try_exists().map_err(|e| refused(file, &e))
 }
 
-/// Whether a directory is missing, or has at most files of ours in it.
+/// Whether a splayed table may be created here: the directory does not exist, or holds only the lock file and other temporary files of elastick.
 fn is_free(folder: &Path) -> std::result::Result<bool, QError> {
     match std::fs::read_dir(folder) {
         Ok(entries) => Ok(entries.flatten().all(|entry| super::unfinished::is_own(&entry.file_name()))),

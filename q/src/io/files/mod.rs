@@ -455,7 +455,7 @@ fn pack(
 }
 
 /// Appends rows to a splayed table, or items to the file of a list; `false` if the file cannot grow and must be written as a whole.
-/// Creates a splayed table that is not there.
+/// With a table as `rows`, a splayed table that does not exist is created with them.
 pub(crate) fn append(context: &mut Context, name: &Value, rows: &Value) -> std::result::Result<bool, QError> {
     let path = path(context, name)?;
     let is_done = match rows {

@@ -147,7 +147,7 @@ fn what_a_restricted_user_has_written_is_code_for_that_user_only() {
     asking.begin(&Value::chars(&b"1+1"[..]));
     authors.read(sym("job"), Some(&text), &asking);
     assert!(asking.make_code(Made::Text(b"2+2")).is_err() && asking.make_code(Made::Text(b"1+1")).is_ok());
-    // `.z.pg` may evaluate its message although it has read what a restricted user has written.
+    // The owner's `.z.pg` has read a variable that a restricted user wrote; it may still evaluate the text that its own caller sent.
     assert!(asking.make_code(Made::Text(b"2+2")).is_ok());
     authors.read(sym("job"), Some(&text), &asking);
     // A copy is no more anybody's.

@@ -1,4 +1,4 @@
-//! A bound on the memory of all queries of a process together.
+//! Memory limit for the sum of all queries that run in a process at one time.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
